@@ -1,0 +1,61 @@
+"""Progress of anything that takes more than two seconds: a bar on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+LINE_EVERY_S = 10.0
+"""Seconds between two lines when the output is not a terminal."""
+
+
+class Bar(Protocol):
+    """What a piece of work reports to."""
+
+    def update(self, done: int, note: str = "") -> None:
+        """Say how much is done, and in a few words how it goes."""
+
+
+class _Lines:
+    def __init__(self, label: str, total: int, done: int) -> None:
+        self.label, self.total, self.start = label, total, done
+        self.began = self.said = time.monotonic()
+
+    def update(self, done: int, note: str = "") -> None:
+        now = time.monotonic()
+        if now - self.said < LINE_EVERY_S and done < self.total:
+            return
+        if done >= self.total and now - self.began < 2.0:
+            return
+        self.said = now
+        eta = (now - self.began) / max(1, done - self.start) * (self.total - done)
+        left = f"  ETA {eta:.0f} s" if done < self.total else f"  {now - self.began:.0f} s"
+        print(f"{self.label}  {done}/{self.total}  {note}{left}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def progress(label: str, total: int, done: int = 0) -> Iterator[Bar]:
+    """Show progress of ``total`` units of work on standard error, from ``done`` on."""
+    if not sys.stderr.isatty():
+        yield _Lines(label, total, done)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), refresh_per_second=4) as bars:
+        task = bars.add_task(label, total=total, completed=done, note="")
+
+        class _Rich:
+            def update(self, done: int, note: str = "") -> None:
+                bars.update(task, completed=done, note=note)
+
+        yield _Rich()
