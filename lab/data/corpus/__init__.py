@@ -1,0 +1,106 @@
+"""The contract of group ``data``: a config that loads a corpus, which is three splits of documents."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from lab.component import Component
+
+SPLITS = ("train", "val", "test")
+"""The names of the splits, in the order in which they are hashed and stored."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """One text, with a name to split it by."""
+
+    id: str
+    """Unique in its corpus, and the same on every machine."""
+    text: str
+    """The text itself, unchanged: line ends too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """The documents of each split, in a fixed order."""
+
+    train: tuple[Document, ...]
+    """What the tokenizer and the model are trained on."""
+    val: tuple[Document, ...]
+    """What is scored while training and compared between variants."""
+    test: tuple[Document, ...]
+    """What is scored once, at the end."""
+    note: str
+    """How the splits came about, in one sentence for the reader of a result."""
+
+    def split(self, name: str) -> tuple[Document, ...]:
+        """The documents of ``train``, ``val`` or ``test``."""
+        return {"train": self.train, "val": self.val, "test": self.test}[name]
+
+    @cached_property
+    def hash(self) -> str:
+        """sha256 over split names and texts, in order; no path and no file name has a part in it."""
+        digest = hashlib.sha256()
+        for name in SPLITS:
+            part = self.train_hash if name == "train" else hash_texts(d.text for d in self.split(name))
+            digest.update(f"{name} {part}\n".encode())
+        return digest.hexdigest()
+
+    @cached_property
+    def train_hash(self) -> str:
+        """sha256 over the texts of the train split."""
+        return hash_texts(document.text for document in self.train)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusFacts:
+    """What ``lab data list`` says of a corpus. Each corpus module has one, named ``FACTS``."""
+
+    size: str
+    """Size of the text, for people: ``11.9 MB``."""
+    documents: str
+    """Number of documents, for people: ``237``."""
+    licence: str
+    """Terms of the text."""
+    source: str
+    """Where the text comes from."""
+    package: str | None = None
+    """The installed distribution that holds the text, if one does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusConfig(Component, ABC):
+    """Base of the ``Config`` of each choice of ``data``."""
+
+    @abstractmethod
+    def load(self) -> Corpus:
+        """Read the text.
+
+        Raises:
+            LabError: the text cannot be had.
+            ConfigError: a setting is wrong; the message names the field without its group.
+        """
+
+
+def hash_texts(texts: Iterable[str]) -> str:
+    """sha256 over texts in order, each with its length in front, so that no two lists collide."""
+    digest = hashlib.sha256()
+    for text in texts:
+        data = text.encode()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def split_by_id(documents: Iterable[Document]) -> dict[str, tuple[Document, ...]]:
+    """Deal documents to splits by the sha256 of their ids: 1 in 20 to val, 1 in 20 to test, else train.
+
+    No seed and no position has a part in it, so a document stays in its split when others come or go.
+    """
+    parts: dict[str, list[Document]] = {name: [] for name in SPLITS}
+    for document in documents:
+        bucket = int(hashlib.sha256(document.id.encode()).hexdigest(), 16) % 20
+        parts[{0: "val", 1: "test"}.get(bucket, "train")].append(document)
+    return {name: tuple(part) for name, part in parts.items()}
