@@ -9,8 +9,9 @@ import json
 import logging
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -100,6 +101,17 @@ def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> TokenSet:
         tokenizer_file=folder / "tokenizer.json",
         note=loaded.note,
     )
+
+
+def cached_sets() -> Counter[str]:
+    """How many token sets the cache holds of each choice of ``data``."""
+    count: Counter[str] = Counter()
+    for path in cache_dir().glob("tokens/*/meta.json"):
+        if path.parent.name.startswith("."):  # being built
+            continue
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            count[str(json.loads(path.read_text(encoding="utf-8"))["corpus"])] += 1
+    return count
 
 
 @contextmanager

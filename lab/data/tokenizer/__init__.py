@@ -120,7 +120,7 @@ def train_on(inner: Any, texts: Iterator[str], trainer: Any) -> None:
 def pieces(text: str) -> Iterator[str]:
     """Cut a long text where the pre-tokenisation of GPT-2 cuts in any case, so that the ids are the same.
 
-    In its pattern the last newline or space before a word always begins a new token: ``\\s+(?!\\S)`` leaves it.
+    In its pattern the last newline or space before a word always begins a new token.
     """
     start = 0
     while len(text) - start > PIECE:
