@@ -1,0 +1,170 @@
+"""Rows to text or JSON. The text is one row a variant, legible in a terminal, a pipe and a paper draft."""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from lab.report.notes import footer, reasons, si, warnings
+from lab.report.rows import Row, rows
+from lab.report.variants import Record
+
+NONE = "–"
+"""A number that is not known."""
+
+_ENDLESS = 100_000
+"""Columns given to rich, so that it never breaks a row."""
+
+Panel = Literal["loss", "spikes", "cost"]
+
+_LAYOUTS: tuple[tuple[tuple[Panel, ...], ...], ...] = (
+    (("loss", "spikes", "cost"),),
+    (("loss", "spikes"), ("cost",)),
+    (("loss",), ("spikes", "cost")),
+    (("loss",), ("spikes",), ("cost",)),
+)
+"""Ways to set the columns one above the other, from the widest to the narrowest."""
+
+
+@dataclass(frozen=True)
+class _Column:
+    header: str
+    """Two lines."""
+    cells: Callable[[Sequence[Row]], list[str]]
+    panel: Panel
+    always: bool = True
+    """False: shown only if some row has something to show."""
+    left: bool = False
+
+
+def as_json(records: Sequence[Record]) -> str:
+    """The table as strict JSON: rows, why runs failed or diverged, and warnings."""
+    found = rows(records)
+    table = {
+        "rows": [asdict(row) for row in found],
+        "reasons": reasons(records),
+        "warnings": warnings(records, found),
+    }
+    return json.dumps(table, indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def as_text(records: Sequence[Record], *, width: int | None = None) -> str:
+    """The table as text, and below it why runs failed, what they share, and warnings.
+
+    Args:
+        records: the runs, at least one.
+        width: columns of the terminal. A table that is wider is set in panels: losses, spikes, costs. None,
+            as for a file or a pipe, always gives a single panel. Rows are never broken.
+    """
+    found = rows(records)
+    for layout in _LAYOUTS:
+        blocks = [_panel(found, panels) for panels in layout]
+        if width is None or max(map(_width, blocks)) <= width:
+            break
+    notes = [line for pieces in footer(records, found) for line in _lines(pieces, width)]
+    notes += [f"warning: {line}" for line in warnings(records, found)]
+    return "\n\n".join(blocks + ["\n".join(lines) for lines in (reasons(records), notes) if lines])
+
+
+def _lines(pieces: Sequence[str], width: int | None) -> list[str]:
+    """Pieces joined by dots, broken between pieces where a line would not fit."""
+    lines = [pieces[0]]
+    for piece in pieces[1:]:
+        longer = f"{lines[-1]} · {piece}"
+        if width is None or len(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(piece)
+    return lines
+
+
+def _width(text: str) -> int:
+    return max(len(line) for line in text.splitlines())
+
+
+def _panel(found: Sequence[Row], panels: Sequence[Panel]) -> str:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column(Text("\nvariant"), no_wrap=True)
+    bodies = [[row.variant for row in found]]
+    for column in _COLUMNS:
+        cells = column.cells(found)
+        if column.panel in panels and (column.always or any(cell not in ("", NONE, "0") for cell in cells)):
+            table.add_column(Text(column.header), justify="left" if column.left else "right", no_wrap=True)
+            bodies.append(cells)
+    for line in zip(*bodies, strict=True):
+        table.add_row(*(Text(cell) for cell in line))
+    out = io.StringIO()
+    Console(file=out, width=_ENDLESS, color_system=None, force_terminal=False, legacy_windows=False).print(
+        table
+    )
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _each(form: Callable[[Row], str]) -> Callable[[Sequence[Row]], list[str]]:
+    return lambda found: [form(row) for row in found]
+
+
+def _or_none(value: float | None, form: Callable[[float], str]) -> str:
+    return NONE if value is None else form(value)
+
+
+def _loss(value: float | None) -> str:
+    return _or_none(value, "{:.4f}".format)
+
+
+def _finals(found: Sequence[Row]) -> list[str]:
+    """Mean ± sd, with the ± of all rows in one column."""
+    means = [_loss(row.final_loss) for row in found]
+    spreads = ["" if row.final_loss_sd is None else f" ± {row.final_loss_sd:.4f}" for row in found]
+    left, right = max(map(len, means), default=0), max(map(len, spreads), default=0)
+    return [mean.rjust(left) + spread.ljust(right) for mean, spread in zip(means, spreads, strict=True)]
+
+
+def _differences(values: Sequence[float | None]) -> list[str]:
+    """Percent against the first row; nothing at all when no row differs."""
+    if not any(values):
+        return ["" for _ in values]
+    return ["" if i == 0 else _or_none(value, "{:+.1f}%".format) for i, value in enumerate(values)]
+
+
+def _spikes(spikes: int | None, counted: int) -> str:
+    return "n/a" if spikes is None else f"{spikes}/{counted}"
+
+
+_COLUMNS = (
+    _Column("n\ndone", _each(lambda row: f"{row.done}/{row.asked}"), "loss"),
+    _Column("\nparams", _each(lambda row: _or_none(row.params, si)), "cost"),
+    _Column(
+        "\nΔ", lambda found: _differences([row.params_difference for row in found]), "cost", always=False
+    ),
+    _Column("params\nnon-emb", _each(lambda row: _or_none(row.params_non_embedding, si)), "cost"),
+    _Column(
+        "\nΔ",
+        lambda found: _differences([row.params_non_embedding_difference for row in found]),
+        "cost",
+        always=False,
+    ),
+    _Column("FLOPs/\ntoken", _each(lambda row: _or_none(row.flops_per_token, si)), "cost"),
+    _Column("tokens\n/s", _each(lambda row: _or_none(row.tokens_per_s, si)), "cost"),
+    _Column("\nepochs", _each(lambda row: _or_none(row.epochs, "{:.2f}".format)), "cost"),
+    _Column("early\nloss", _each(lambda row: _loss(row.early_loss)), "loss"),
+    _Column("final\nloss", _finals, "loss"),
+    _Column("bits/\nbyte", _each(lambda row: _loss(row.bits_per_byte)), "loss"),
+    _Column("spikes\nloss", _each(lambda row: _spikes(row.spikes_loss, row.spikes_loss_counted)), "spikes"),
+    _Column(
+        "spikes\ngrad norm",
+        _each(lambda row: _spikes(row.spikes_grad_norm, row.spikes_grad_norm_counted)),
+        "spikes",
+    ),
+    _Column("\nfailed", _each(lambda row: str(row.failed)), "loss"),
+    _Column("\ndiverged", _each(lambda row: str(row.diverged)), "loss"),
+    _Column("\npartial", _each(lambda row: str(row.partial)), "loss", always=False),
+    _Column("\nrunning", _each(lambda row: str(row.running)), "loss", always=False),
+    _Column("\nnote", _each(lambda row: ", ".join(row.flags)), "loss", always=False, left=True),
+)
