@@ -1,0 +1,126 @@
+import json
+
+import pytest
+
+from lab.report.notes import si
+from lab.report.table import as_json, as_text
+from report.records import LAYERNORM, record, study
+
+
+def line_of(text, start):
+    (line,) = (line for line in text.splitlines() if line.startswith(start))
+    return line
+
+
+def test_every_row_is_one_line_however_wide():
+    long = [record(f"r{i}", activation__ratio=10**60 + i, optim__lr=1e-3 * i, seed=i % 2) for i in range(4)]
+    text = as_text(long)
+    assert len([line for line in text.splitlines() if line.startswith("activation.ratio=")]) == 4
+    assert "\x1b" not in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_numbers_of_a_row():
+    text = as_text(study())
+    row = line_of(text, "norm=layernorm")
+    for part in ("2/3", "1.31M", "1.05M", "8.10M", "15.0k", "0.41", "3.1867 ± 0.0045", "0/1704", "6/1704"):
+        assert part in row
+    assert row.endswith("1 of 3 diverged")
+    assert "-0.1%" in line_of(text, "norm=rmsnorm")
+
+
+def test_reasons_are_listed_below():
+    lines = as_text(study()).splitlines()
+    assert "failed a3: out of memory: tried 3 GiB" in lines
+    assert "diverged b3: loss is nan at step 212" in lines
+
+
+def test_footer():
+    text = as_text(study())
+    assert "seeds 1–3 · 1.23M tokens per run · 0.94 tokens/parameter · data sotu · tokenizer bpe" in text
+    assert "local(w=128,k=7)" in text
+    assert "differences, no verdicts: n < 5" in text
+    assert "one seed: no spread" not in text
+    assert "warning" not in text
+
+
+def test_one_seed_has_no_spread():
+    text = as_text([record("a"), record("b", norm=LAYERNORM)])
+    assert "one seed: no spread" in text
+    assert "±" not in text
+
+
+def test_five_seeds_still_get_no_verdict():
+    text = as_text([record(f"r{seed}", seed=seed) for seed in range(5)])
+    assert "no verdicts: no test was run" in text
+
+
+@pytest.mark.parametrize("word", ["better", "worse", "best", "winner", "rank", "significant"])
+def test_no_words_of_judgement(word):
+    assert word not in as_text(study()).lower()
+
+
+def test_columns_without_content_are_left_out():
+    text = as_text([record("a")])
+    for header in ("Δ", "partial", "running", "note"):
+        assert header not in text
+    unfinished = as_text([record("a", status="running"), record("b", seed=2, status="partial")])
+    assert "partial" in unfinished
+    assert "running" in unfinished
+
+
+@pytest.mark.parametrize("width", [100, 120, 160])
+def test_a_terminal_gets_panels_that_fit(width):
+    text = as_text(study(), width=width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "3.1867 ± 0.0045" in text
+    assert "8.10M" in text
+
+
+def test_panels_keep_all_columns():
+    wide = as_text(study()).split("\n\n")[0].split()
+    narrow = " ".join(as_text(study(), width=100).split("\n\n")[:2]).split()
+    assert {word for word in wide if "─" not in word} == {word for word in narrow if "─" not in word}
+
+
+def test_warnings():
+    runs = [
+        record("a", env={"versions": {"torch": "2.8.0"}, "commit": "abc"}),
+        record("b", seed=2, env={"versions": {"torch": "2.13.0"}, "commit": "abc"}),
+        record("c", device="cuda", hashes={"data": "ffee11223344", "tokenizer": "99aabbccddee"}),
+    ]
+    warned = json.loads(as_json(runs))["warnings"]
+    assert warned == [
+        "runs come from 2 data hashes (1a2b3c, ffee11): losses on other data do not compare",
+        "runs come from 2 devices (cpu, cuda): tokens/s do not compare",
+        "runs come from several environments: versions.torch 2.13.0, 2.8.0",
+    ]
+    assert as_text(runs).count("\nwarning: ") == 3
+
+
+def test_json_is_strict_and_complete():
+    runs = [*study(), record("z", seed=9, loss=float("nan"), tokens_per_s=float("inf"))]
+    table = json.loads(as_json(runs), parse_constant=pytest.fail)
+    assert [row["variant"] for row in table["rows"]] == ["norm=layernorm", "norm=rmsnorm"]
+    wanted = (
+        "variant n params params_non_embedding flops_per_token tokens_per_s early_loss final_loss "
+        "final_loss_sd bits_per_byte spikes_loss spikes_grad_norm spikes_definition epochs done failed "
+        "diverged partial seeds settings runs finals"
+    )
+    for row in table["rows"]:
+        assert set(wanted.split()) <= set(row)
+    assert table["rows"][0]["settings"] == {"norm": "layernorm"}
+    assert table["reasons"][0].startswith("failed a3")
+
+
+def test_text_from_runs_is_not_markup():
+    text = as_text([record("a"), record("b", norm={"name": "mine.[red]norm"})])
+    assert "norm=mine.[red]norm" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (999, "999"), (999.6, "1.00k"), (15000, "15.0k"), (1_310_000, "1.31M"), (123_456_789, "123M")],
+)
+def test_si(value, text):
+    assert si(value) == text
