@@ -184,11 +184,11 @@ def _settings(config: Mapping[str, Any]) -> Iterator[_Setting]:
             yield _Setting(section, "", _combined(part))
             for name in _combined(part):
                 yield _Setting(section, f"{section}.{name}", True)
-                yield from _leaves(part[name], f"{section}.{name}", f"{section}.{name}")
+                yield from _leaves(_inside(part[name]), f"{section}.{name}", f"{section}.{name}")
         elif isinstance(part.get("name"), str):
             yield _Setting(section, "", part["name"])
             yield _Setting(section, f"{section}={part['name']}", True)
-            yield from _leaves(part, section, f"{section}={part['name']}")
+            yield from _leaves(_inside(part), section, f"{section}={part['name']}")
         else:
             yield from _leaves(part, section, "")
 
@@ -198,13 +198,20 @@ def _combined(part: Any) -> list[str]:
     return sorted(name for name in part if name != "none") if isinstance(part, Mapping) else []
 
 
+def _inside(component: Any) -> Any:
+    """A component without its name, which is compared as the choice of its section."""
+    return (
+        {k: v for k, v in component.items() if k != "name"} if isinstance(component, Mapping) else component
+    )
+
+
 def _leaves(part: Any, key: str, scope: str) -> Iterator[_Setting]:
     if not isinstance(part, Mapping):
         yield _Setting(key, scope, part)
         return
     for name, value in part.items():
         below = f"{key}.{name}"
-        if below not in IGNORED and not (name == "name" and scope):
+        if below not in IGNORED:
             yield from _leaves(value, below, scope)
 
 
