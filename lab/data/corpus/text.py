@@ -75,22 +75,26 @@ def _read_all(files: Sequence[str]) -> list[Document]:
         seen.add(path.resolve())
     ids: dict[str, int] = {}
     documents = []
-    for path, text in zip(paths, _stream(files), strict=True):
+    for path, text in zip(paths, _texts(files), strict=True):
         count = ids[path.name] = ids.get(path.name, 0) + 1
         documents.append(Document(path.name if count == 1 else f"{path.name} ({count})", text))
     return documents
 
 
-def _stream(files: Sequence[str]) -> Iterator[str]:
+def _texts(files: Sequence[str]) -> list[str]:
     """The texts, streamed through ``datasets`` without a network and without a copy in its cache."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    from datasets import IterableDataset, disable_progress_bars
+    from datasets import IterableDataset, config, disable_progress_bars
 
     disable_progress_bars()
-    with TemporaryDirectory(prefix="lab-datasets-") as scratch:  # it leaves a lock file there
-        rows = IterableDataset.from_generator(_rows, gen_kwargs={"files": list(files)}, cache_dir=scratch)
-        for row in rows:
-            yield row["text"]
+    usual = config.HF_DATASETS_CACHE
+    with TemporaryDirectory(prefix="lab-datasets-") as scratch:
+        config.HF_DATASETS_CACHE = scratch  # a stream leaves a lock file there, and nothing else
+        try:
+            rows = IterableDataset.from_generator(_rows, gen_kwargs={"files": list(files)})
+            return [row["text"] for row in rows]
+        finally:
+            config.HF_DATASETS_CACHE = usual
 
 
 def _rows(files: list[str]) -> Iterator[dict[str, str]]:
