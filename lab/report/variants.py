@@ -1,9 +1,9 @@
 """Which runs are seeds of one variant, and what tells the variants apart.
 
-Nothing is asked for: the configs are compared. Runs that are equal in everything but ``seed`` (and settings
-without influence on a single run's meaning, see ``IGNORED``) are one variant. A setting inside a component is
-compared only among variants that chose the same component, so ``norm=layernorm`` against ``norm=rmsnorm``
-does not drag their different ``norm.eps`` defaults into the label.
+Nothing is asked for: the configs are compared. Runs that are equal in everything but their seeds, and what
+cannot change a result (``IGNORED``), are one variant. A setting inside a component is compared only among
+variants that chose the same component, so ``norm=layernorm`` against ``norm=rmsnorm`` does not drag their
+different ``norm.eps`` defaults into the label. A data file counts as what it holds, not as its path.
 """
 
 import json
@@ -14,12 +14,13 @@ from functools import cached_property
 from typing import Any
 
 from lab.choices import COMBINED
+from lab.runs.identity import NO_EFFECT, without
 
 Record = Mapping[str, Any]
 """One parsed ``result.json``."""
 
-IGNORED = ("seed", "study_seed", "track", "train.checkpoint_every")
-"""Settings, or whole sections, that do not make a variant: seeds, trackers, checkpoints."""
+IGNORED = ("seed", "study_seed", *NO_EFFECT)
+"""Settings, or whole sections, that do not make a variant: seeds, and what cannot change a result."""
 
 WORDS = ("norm", "block", "activation", "attn", "position")
 """The components that describe a model in words, in that order."""
@@ -139,10 +140,11 @@ def _replicate(record: Record) -> tuple[int, int]:
 def _groups(records: Iterable[Record]) -> list[_Group]:
     by_config: dict[str, list[Record]] = {}
     for record in records:
-        by_config.setdefault(_identity(config_of(record)), []).append(record)
+        kept = without(config_of(record), IGNORED)
+        by_config.setdefault(json.dumps(kept, sort_keys=True), []).append(record)
     groups = []
-    for same in by_config.values():
-        settings = tuple(_settings(config_of(same[0])))
+    for text, same in by_config.items():
+        settings = tuple(_settings(json.loads(text)))
         by_hash: dict[tuple[str, ...], list[Record]] = {}
         known = {kind: {hash_of(record, kind) for record in same} - {None} for kind in HASHED}
         for record in same:
@@ -154,15 +156,6 @@ def _groups(records: Iterable[Record]) -> list[_Group]:
             _Group(settings, dict(zip(HASHED, key, strict=True)), runs) for key, runs in by_hash.items()
         ]
     return groups
-
-
-def _identity(config: Mapping[str, Any]) -> str:
-    """A config without what is ignored, as text."""
-    inside = {section: part for section, part in config.items() if section not in IGNORED}
-    for section, _, key in (path.partition(".") for path in IGNORED):
-        if key and isinstance(inside.get(section), Mapping):
-            inside[section] = {name: value for name, value in inside[section].items() if name != key}
-    return json.dumps(inside, sort_keys=True)
 
 
 def _canonical(settings: Iterable[_Setting]) -> str:
@@ -210,9 +203,7 @@ def _leaves(part: Any, key: str, scope: str) -> Iterator[_Setting]:
         yield _Setting(key, scope, part)
         return
     for name, value in part.items():
-        below = f"{key}.{name}"
-        if below not in IGNORED:
-            yield from _leaves(value, below, scope)
+        yield from _leaves(value, f"{key}.{name}", scope)
 
 
 def _differing(groups: Sequence[Sequence[_Setting]]) -> set[tuple[str, str]]:

@@ -68,7 +68,8 @@ def test_what_does_not_make_a_variant():
         record("a"),
         record("b", seed=2, study_seed=7),
         record("c", seed=3, track={"name": "wandb", "project": "x"}),
-        record("d", seed=4, train__checkpoint_every=7),
+        record("d", seed=4, train__checkpoint_every=7, fresh=True),
+        record("e", seed=5, data={"name": "sotu", "file": "/elsewhere/same.txt"}),
     ]
     assert len(variants(runs)) == 1
 
@@ -78,6 +79,15 @@ def test_other_data_under_equal_settings():
     found = variants([record("a"), record("b", hashes=other)])
     assert [v.label for v in found] == ["data#1a2b3c", "data#ffee11"]
     assert found[1].settings == {"data#": "sha256:ffee11223344"}
+
+
+def test_other_files_are_told_apart_by_what_they_hold():
+    files = [{"name": "text", "file": [name]} for name in ("a.txt", "b.txt", "copy_of_a.txt")]
+    hashes = [{"data": text, "tokenizer": "t"} for text in ("aaaaaaaa", "bbbbbbbb", "aaaaaaaa")]
+    runs = [
+        record(f"r{i}", seed=i, data=d, hashes=h) for i, (d, h) in enumerate(zip(files, hashes, strict=True))
+    ]
+    assert [(v.label, len(v.records)) for v in variants(runs)] == [("data#aaaaaa", 2), ("data#bbbbbb", 1)]
 
 
 def test_other_data_settings_need_no_hash():
