@@ -1,6 +1,7 @@
 """Writing the cache: one process builds an entry, the others wait, and no reader meets half of one."""
 
 import fcntl
+import logging
 import os
 import shutil
 import uuid
@@ -10,6 +11,8 @@ from pathlib import Path
 
 from lab.errors import LabError
 from lab.paths import cache_dir
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -41,7 +44,11 @@ def locked(entry: Path) -> Iterator[None]:
         handle = lock.open("a")
     with handle:
         with writing(lock):
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                log.info("waiting for another process to write %s", entry)
+                fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 

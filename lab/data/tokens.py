@@ -209,7 +209,7 @@ def _write_ids(path: Path, arrays: Iterator[npt.NDArray[np.uint32]], dtype: np.d
     count = 0
     with path.open("wb") as file:
         for array in arrays:
-            array.astype(dtype).tofile(file)
+            file.write(array.astype(dtype).tobytes())
             count += array.size
         file.flush()
         os.fsync(file.fileno())

@@ -5,6 +5,7 @@ pattern, so a generator that keeps every byte feeds the files to it.
 """
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,11 +65,9 @@ class Config(CorpusConfig):
 
 def _read_all(files: Sequence[str]) -> list[Document]:
     """One document a file, in the order given, its id the file's name."""
-    paths = [Path(file).expanduser() for file in files]
+    paths = [_regular(file) for file in files]
     seen: set[Path] = set()
     for file, path in zip(files, paths, strict=True):
-        check(path.exists(), "file", file, "does not exist")
-        check(not path.is_dir(), "file", file, "is a folder, not a text file")
         check(
             path.resolve() not in seen, "file", file, "is given twice: its text would be in train and in val"
         )
@@ -79,6 +78,21 @@ def _read_all(files: Sequence[str]) -> list[Document]:
         count = ids[path.name] = ids.get(path.name, 0) + 1
         documents.append(Document(path.name if count == 1 else f"{path.name} ({count})", text))
     return documents
+
+
+def _regular(file: str) -> Path:
+    """The path of a file that exists and is no folder and no device."""
+    try:
+        path = Path(file).expanduser()
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise ConfigError(f"file '{file}' does not exist") from None
+    except (OSError, ValueError, RuntimeError) as error:  # ~nobody/, a NUL in the name, a locked folder
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"file '{file}' cannot be read: {reason}") from error
+    check(not stat.S_ISDIR(mode), "file", file, "is a folder, not a text file")
+    check(stat.S_ISREG(mode), "file", file, "is not a regular file")
+    return path
 
 
 def _texts(files: Sequence[str]) -> list[str]:

@@ -98,6 +98,19 @@ def test_folder(tmp_path):
     assert error(tmp_path) == f"file '{tmp_path}' is a folder, not a text file"
 
 
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("/dev/zero", "is not a regular file"),
+        ("~no-such-user/a.txt", "cannot be read: Could not determine home directory."),
+        ("x" * 300, "cannot be read: File name too long"),
+        (f"{__file__}/a.txt", "does not exist"),
+    ],
+)
+def test_names_that_are_no_text_file(name, what):
+    assert error(name) == f"file '{name}' {what}"
+
+
 def test_given_twice(tmp_path):
     path = write(tmp_path / "a.txt", LINES)
     assert "is given twice" in error(path, tmp_path / "." / "a.txt")
