@@ -1,0 +1,1 @@
+"""Adapters by which Hydra finds lab's plugins; the logic lives in ``lab``."""

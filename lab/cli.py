@@ -1,0 +1,83 @@
+"""The ``lab`` command: the first word picks a file in ``lab/commands``, which is imported then and not before."""
+
+import ast
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from lab.errors import LabError, did_you_mean
+
+USAGE = "usage: lab COMMAND [ARGUMENTS]"
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run one command and exit: 0 done, 1 refused or failed, 2 not understood, 130 or 143 stopped."""
+    words = sys.argv[1:] if argv is None else argv
+    sys.exit(_run(words))
+
+
+def _run(words: list[str]) -> int:
+    if words[:1] in (["-sc"], ["--shell-completion"]):
+        from lab.completion import complete
+
+        return complete(words[1] if len(words) > 1 else "")
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    if words[0] == "--version":
+        import lab
+
+        print(lab.__version__)
+        return 0
+    known = commands()
+    if words[0] not in known:
+        names = ", ".join(known)
+        near = did_you_mean(words[0], known)
+        print(f"lab: unknown command '{words[0]}'; the commands are {names}{near}", file=sys.stderr)
+        return 2
+    return _call(words[0], words[1:])
+
+
+def _call(command: str, arguments: list[str]) -> int:
+    try:
+        status = import_module(f"lab.commands.{command}").main(arguments)
+    except LabError as error:
+        print(f"lab {command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as stop:
+        number = getattr(stop, "signal_number", 2)
+        print(f"lab {command}: {stop or 'stopped'}", file=sys.stderr)
+        return 128 + int(number)
+    except BrokenPipeError:  # `lab table | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return int(status)
+
+
+def commands() -> dict[str, str]:
+    """Each command with its one-line help, read from its file without importing it."""
+    folder = Path(__file__).parent / "commands"
+    files = sorted(path for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    return {path.stem: _first_line(path) for path in files}
+
+
+def _first_line(path: Path) -> str:
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return doc.partition("\n")[0]
+
+
+def _help() -> str:
+    from lab import choices
+
+    listed = commands()
+    lines = ["The ablation laboratory for transformer language models.", "", USAGE, "", "commands:"]
+    lines += [f"  {name:<9} {text}" for name, text in listed.items()]
+    lines += ["", "components, as in `lab train norm=rmsnorm attn=gqa`:"]
+    lines += [f"  {group:<15} {', '.join(choices.names(group))}" for group in choices.GROUPS]
+    lines += [
+        "",
+        "`lab COMMAND --help` says more. `lab train -m norm=layernorm,rmsnorm seed=1,2,3` runs a sweep.",
+        'Completion in bash: eval "$(lab -sc install=bash)"',
+    ]
+    return "\n".join(lines)

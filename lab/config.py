@@ -1,0 +1,233 @@
+"""From composed YAML to frozen dataclasses: the one place where names, types and ranges are checked.
+
+Hydra composes; ``decode`` lists the folder of each group, imports the chosen files, and makes one ``RunConfig``.
+From there on no code knows a configuration library.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar, cast, get_type_hints
+
+from omegaconf import OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from lab import choices
+from lab.component import Component, check, check_number
+from lab.data.corpus import CorpusConfig
+from lab.data.tokenizer import TokenizerConfig
+from lab.errors import ConfigError, did_you_mean, one_line
+from lab.model.activation import ActivationConfig
+from lab.model.attn import AttnConfig
+from lab.model.block import BlockConfig
+from lab.model.init import InitConfig
+from lab.model.norm import NormConfig
+from lab.model.position import PositionConfig
+from lab.model.regularization import RegularizationConfig
+from lab.model.sizes import ModelConfig
+from lab.model.stability import StabilityConfig
+from lab.model.transformer import Architecture
+from lab.optim import OptimConfig
+from lab.schedule import ScheduleConfig
+from lab.track import TrackConfig
+
+
+class Device(StrEnum):
+    """Where a run computes."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+    mps = "mps"
+
+
+class Precision(StrEnum):
+    """The type of matrix products; weights, the residual stream and losses are fp32 in both."""
+
+    auto = "auto"
+    fp32 = "fp32"
+    bf16 = "bf16"
+
+
+class AttnPath(StrEnum):
+    """How attention is computed: see ``lab.model.attention_path``."""
+
+    auto = "auto"
+    plain = "plain"
+    sdpa = "sdpa"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """The ``train`` section."""
+
+    steps: int
+    """Updates of the weights."""
+    batch_size: int
+    """Sequences of one update."""
+    micro_batch_size: int | None
+    """Sequences computed at once; must divide ``batch_size``. null: all."""
+    eval_every: int | None
+    """Steps between validations beside the early and the last one; null: none."""
+    checkpoint_every: int | None
+    """Steps between checkpoints; null: only at the end and on a signal."""
+
+    def __post_init__(self) -> None:
+        check_number("steps", self.steps, least=1)
+        check_number("batch_size", self.batch_size, least=1)
+        for key in ("micro_batch_size", "eval_every", "checkpoint_every"):
+            if getattr(self, key) is not None:
+                check_number(key, getattr(self, key), least=1)
+        micro = self.micro_batch_size
+        divides = micro is None or self.batch_size % micro == 0
+        check(divides, "micro_batch_size", micro, f"must divide train.batch_size {self.batch_size}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain:
+    """The settings that stand at the top level."""
+
+    seed: int
+    """Seed of weights, batches and noise; runs of one seed are paired."""
+    study_seed: int
+    """Sets the seeds of one study apart from those of another."""
+    device: Device
+    precision: Precision
+    threads: int | None
+    """CPU threads of one run; null: every core this process may use."""
+    attn_path: AttnPath
+    fresh: bool
+    """Whether to start again though the run exists."""
+
+    def __post_init__(self) -> None:
+        check_number("seed", self.seed, least=0)
+        check_number("study_seed", self.study_seed, least=0)
+        if self.threads is not None:
+            check_number("threads", self.threads, least=1, most=1024)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(Plain):
+    """One run, decoded and checked."""
+
+    model: ModelConfig
+    norm: NormConfig
+    block: BlockConfig
+    activation: ActivationConfig
+    attn: AttnConfig
+    position: PositionConfig
+    init: InitConfig
+    stability: dict[str, StabilityConfig]
+    regularization: dict[str, RegularizationConfig]
+    data: CorpusConfig
+    tokenizer: TokenizerConfig
+    optim: OptimConfig
+    schedule: ScheduleConfig
+    track: TrackConfig
+    train: TrainConfig
+
+    @staticmethod
+    def decode(cfg: Any) -> "RunConfig":
+        """Make a run's configuration of what Hydra composed, or of a ``config.json``.
+
+        Raises:
+            ConfigError: names the key, the value and what is allowed.
+        """
+        tree = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.create(cfg), resolve=True))
+        known = {field.name for field in dataclasses.fields(RunConfig)}
+        for key in tree:
+            if key not in known:
+                raise ConfigError(f"unknown key '{key}'{did_you_mean(key, known)}")
+        for key in sorted(known - tree.keys()):
+            raise ConfigError(f"{key} is not set")
+        plain = {field.name: tree[field.name] for field in dataclasses.fields(Plain)}
+        sections: dict[str, Any] = dataclasses.asdict(_section("", Plain, plain))
+        sections["model"] = _section("model", ModelConfig, tree["model"])
+        sections["train"] = _section("train", TrainConfig, tree["train"])
+        for group in choices.GROUPS:
+            read = _combined if group in choices.COMBINED else _choice
+            sections[group] = read(group, tree[group])
+        return RunConfig(**sections)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return dataclasses.asdict(self)
+
+    def architecture(self, tokenizer_size: int) -> Architecture:
+        """What decides the model, once the tokenizer is known and ``attn_path`` is no longer ``auto``."""
+        assert self.attn_path is not AttnPath.auto, "resolve the configuration first"
+        return Architecture(
+            dims=self.model.dims(tokenizer_size),
+            tie_embeddings=self.model.tie_embeddings,
+            norm=self.norm,
+            activation=self.activation,
+            attn=self.attn,
+            block=self.block,
+            position=self.position,
+            stability=self.stability,
+            regularization=self.regularization,
+            init=self.init,
+            path="plain" if self.attn_path is AttnPath.plain else "sdpa",
+        )
+
+
+T = TypeVar("T")
+
+
+def _choice(group: str, values: Any, *, path: str | None = None) -> Component:
+    """One component of a group."""
+    path = path or group
+    if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
+        raise ConfigError(f"{path} {values!r} is not a choice; use {group}=NAME, one of {_menu(group)}")
+    return _section(path, cast(type[Component], choices.load(group, values["name"]).Config), values)
+
+
+def _combined(group: str, values: Any) -> dict[str, Component]:
+    """The components of a group whose choices combine, in the order of their names."""
+    if not isinstance(values, Mapping) or not values:
+        raise ConfigError(f"{group} {values!r} is not a choice; use {group}=[A,B] with names of {_menu(group)}")
+    parts = {key: _choice(group, values[key], path=f"{group}.{key}") for key in sorted(values)}
+    if "none" in parts and len(parts) > 1:
+        others = ", ".join(key for key in parts if key != "none")
+        raise ConfigError(f"{group} [none, {others}] is contradictory: 'none' excludes the others")
+    return parts
+
+
+def _menu(group: str) -> str:
+    return ", ".join(choices.names(group))
+
+
+def _section(path: str, kind: type[T], values: Any) -> T:
+    """One frozen dataclass, its keys, types and ranges checked."""
+    prefix = f"{path}." if path else ""
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{path} {values!r} must be a section with keys of its own")
+    hints = get_type_hints(kind)
+    fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    for key in values:
+        if key not in fields:
+            raise ConfigError(f"unknown key '{prefix}{key}'{did_you_mean(str(key), fields)}")
+    values = {
+        key: [value] if isinstance(value, str) and hints[key] == list[str] else value
+        for key, value in values.items()
+    }
+    try:
+        merged = OmegaConf.merge(OmegaConf.structured(kind), values)
+        return cast(T, OmegaConf.to_object(merged))
+    except ConfigError as error:
+        raise ConfigError(f"{prefix}{error}") from error
+    except MissingMandatoryValue as error:
+        missing = next(name for name in fields if name not in values)
+        raise ConfigError(f"{prefix}{missing} is not set") from error
+    except OmegaConfBaseException as error:
+        raise ConfigError(_type_error(prefix, values, error)) from error
+
+
+def _type_error(prefix: str, values: Mapping[str, Any], error: OmegaConfBaseException) -> str:
+    """OmegaConf's complaint as one line that opens with the whole key."""
+    key = str(error.full_key or error.key or "").split("[")[0]
+    reason = one_line(str(error).split("full_key")[0])
+    if error.key is None and not key:
+        return f"{prefix.rstrip('.')}: {reason}"
+    return f"{prefix}{key} {values.get(key)!r}: {reason}"

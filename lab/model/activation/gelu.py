@@ -1,0 +1,19 @@
+"""Gaussian error linear unit, x Φ(x), the exact (erf) form: arXiv:1606.08415, section 2."""
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import nn
+
+from lab.model.activation import ActivationConfig
+from lab.model.feed_forward import FeedForward
+from lab.model.sizes import Dims
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(ActivationConfig):
+    """Two maps with an exact GELU between."""
+
+    def build(self, dims: Dims) -> nn.Module:
+        """The feed-forward branch."""
+        return FeedForward(dims.dim, self.width(dims), act=F.gelu, bias=self.bias)

@@ -1,0 +1,73 @@
+"""The ``attn`` group: what mixes information between positions."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from lab.component import Component
+from lab.model.attention_path import Path
+from lab.model.layer_spec import LayerSpec
+from lab.model.position import LayerPosition
+from lab.model.regularization import Regularization
+from lab.model.sizes import Dims
+from lab.model.stability import Stability
+
+Losses = dict[str, Tensor]
+"""Auxiliary losses by name, each a mean over the batch's tokens, in nats; added to the training loss."""
+
+
+class Attention(nn.Module, ABC):
+    """An attention branch of one layer, causal."""
+
+    path: Path
+    """How scores are computed here: as asked for, or ``plain`` where a hook has to see them."""
+
+    @abstractmethod
+    def forward(
+        self, x_BTD: Tensor, cache: Any = None, offset: int = 0, shared: dict[str, Any] | None = None
+    ) -> tuple[Tensor, Losses]:
+        """Attend.
+
+        ``cache`` is what ``new_cache`` gave, and grows by T positions; ``offset`` is the position of the first
+        token of ``x_BTD``; ``shared`` is a scratch that all layers of one forward pass see.
+        """
+
+    @abstractmethod
+    def new_cache(self) -> Any:
+        """An empty cache for decoding step by step."""
+
+    @abstractmethod
+    def cache_elements(self, n_tokens: int) -> int:
+        """Numbers that a cache of ``n_tokens`` positions holds for one sequence."""
+
+    @abstractmethod
+    def flops(self, seq_len: int) -> float:
+        """FLOPs of scores and weighted sums per token, forward, without the linear maps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttnConfig(Component, ABC):
+    """Contract: the pattern over the layers, and the attention branch of each."""
+
+    def layer(self, index: int, dims: Dims) -> LayerSpec:
+        """What is particular to layer ``index``; here all are alike."""
+        return LayerSpec(index=index)
+
+    @abstractmethod
+    def build(
+        self,
+        dims: Dims,
+        layer: LayerSpec,
+        *,
+        position: LayerPosition,
+        stability: Stability,
+        regularization: Regularization,
+        path: Path,
+    ) -> Attention:
+        """The branch of one layer.
+
+        Raises:
+            ConfigError: the sizes do not go together.
+        """

@@ -1,0 +1,34 @@
+"""The ``init`` group: how weights are drawn, keyed by name so that variants of one seed share what they can."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from lab.component import Component
+from lab.model.sizes import Dims
+from lab.streams import stream_seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitConfig(Component, ABC):
+    """Contract: draw one weight, and scale its learning rate where the rule says so."""
+
+    @abstractmethod
+    def draw(self, name: str, shape: torch.Size, dims: Dims, generator: torch.Generator) -> Tensor:
+        """The initial value of the weight ``name``, in fp32 on the CPU."""
+
+    def lr_scale(self, name: str, shape: torch.Size, dims: Dims) -> float:
+        """Factor of the learning rate of one parameter."""
+        return 1.0
+
+
+def initialize(model: nn.Module, config: InitConfig, dims: Dims, *, study_seed: int, seed: int) -> None:
+    """Draw every parameter named ``weight``, each from its own generator; the others keep their values."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if not name.endswith(".weight"):
+                continue
+            generator = torch.Generator().manual_seed(stream_seed(study_seed, seed, "init", name))
+            parameter.copy_(config.draw(name, parameter.shape, dims, generator))

@@ -1,0 +1,58 @@
+"""The ``position`` group: how the model knows the order of tokens.
+
+A position component has a part at the model's input (``Position``) and a part inside each attention layer
+(``LayerPosition``), each with hooks that do nothing unless overridden.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from lab.component import Component
+from lab.model.layer_spec import LayerSpec
+from lab.model.sizes import Dims
+
+
+class LayerPosition(nn.Module):
+    """Hooks inside one attention layer.
+
+    Positions are ranges counted from the start of the sequence, so that a score bias can be asked for block by
+    block and nothing has to be read back from a device.
+    """
+
+    biases_scores = False
+    """Whether ``score_bias`` returns anything; a fused kernel is used where it does not."""
+
+    def rotate(self, q_BTNH: Tensor, k_BTKH: Tensor, pos_T: range) -> tuple[Tensor, Tensor]:
+        """Change new queries and keys by their position; cached keys come rotated already."""
+        return q_BTNH, k_BTKH
+
+    def score_bias(self, q_BTNH: Tensor, pos_T: range, pos_S: range) -> Tensor | None:
+        """A term added to the scaled scores, broadcastable to (B, N, T, S)."""
+        return None
+
+    def value_bias(self, weights_BNTS: Tensor, pos_T: range, pos_S: range) -> Tensor | None:
+        """A term added to the attention output of each head, (B, T, N, H)."""
+        return None
+
+
+class Position(nn.Module):
+    """Hooks at the model's input, and the maker of the parts inside the layers."""
+
+    def embed(self, x_BTD: Tensor, offset: int = 0) -> Tensor:
+        """Change token embeddings; ``offset`` is the position of the first one."""
+        return x_BTD
+
+    def layer(self, spec: LayerSpec) -> LayerPosition:
+        """The part inside layer ``spec``, owned by that layer's attention."""
+        return LayerPosition()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionConfig(Component, ABC):
+    """Contract: build the model's position component."""
+
+    @abstractmethod
+    def build(self, dims: Dims) -> Position:
+        """The part at the model's input."""

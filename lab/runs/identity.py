@@ -1,0 +1,34 @@
+"""A run's identity: what decides its result, and nothing else.
+
+Two commands that come to the same resolved settings on the same data are the same run, wherever they are given;
+the folder's name is a hash of that. Paths, hosts and commits stay out of it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+FORMAT = 1
+"""Raised when a change of the code changes results at equal settings, so that old runs are not taken for new."""
+
+NO_EFFECT = ("fresh", "track", "train.checkpoint_every", "data.file")
+"""Keys that cannot change a result; ``data.file`` is represented by the hash of what it holds."""
+
+
+def run_id(config: Mapping[str, Any], *, data_hash: str, tokenizer_hash: str) -> str:
+    """Twelve hex digits for a decoded configuration in which no ``auto`` is left."""
+    kept = without(config, NO_EFFECT)
+    parts = {"format": FORMAT, "config": kept, "data": data_hash, "tokenizer": tokenizer_hash}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def without(config: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """A copy without some dotted keys."""
+    kept: dict[str, Any] = {}
+    for key, value in config.items():
+        if key in keys:
+            continue
+        inner = tuple(k.removeprefix(f"{key}.") for k in keys if k.startswith(f"{key}."))
+        kept[key] = without(value, inner) if inner and isinstance(value, Mapping) else value
+    return kept

@@ -1,0 +1,154 @@
+"""Run folders: ``outputs/runs/ID/`` with its result, its lock, and how many of them are read at once.
+
+``result.json`` is written when a run starts, when it ends and in between never, so a kill leaves the status
+``running`` behind; the lock, which dies with its process, tells a running run from a partial one.
+"""
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from lab.errors import LabError
+from lab.runs.files import write_json
+
+SCHEMA = 1
+"""Version of ``result.json``."""
+
+LOCK_TRIES = 4
+"""How often a held lock is tried again, 50 ms apart, before it counts as held."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run."""
+
+    path: Path
+
+    @property
+    def metrics(self) -> Path:
+        """One line a step."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def timing(self) -> Path:
+        """One line a step, of the clock."""
+        return self.path / "timing.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The last two checkpoints."""
+        return self.path / "checkpoint"
+
+    @property
+    def log(self) -> Path:
+        """What the run said."""
+        return self.path / "run.log"
+
+    def result(self) -> dict[str, Any] | None:
+        """What ``result.json`` holds, or None where there is none that can be read."""
+        try:
+            value = json.loads((self.path / "result.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return value if isinstance(value, dict) and value.get("schema") == SCHEMA else None
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Replace ``result.json``."""
+        write_json(self.path / "result.json", {"schema": SCHEMA, **result})
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run; the lock is gone when the process is, however it ends.
+
+        Raises:
+            LabError: another process holds it.
+        """
+        with self._take_lock() as file:
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
+            try:
+                yield
+            finally:
+                (self.path / "lock").unlink(missing_ok=True)
+
+    def _take_lock(self) -> TextIO:
+        path = self.path / "lock"
+        for _ in range(LOCK_TRIES):
+            file = path.open("a+", encoding="utf-8")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # held, or looked at by is_locked for an instant
+                file.seek(0)
+                holder = file.read().strip() or "another process"
+                file.close()
+                time.sleep(0.05)
+                continue
+            if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                return file
+            file.close()  # its last holder removed it between our opening and our locking
+            holder = "another process"
+        raise LabError(f"run {self.path.name} is being trained by {holder}")
+
+    def is_locked(self) -> bool:
+        """Whether a process holds the run now."""
+        try:
+            with (self.path / "lock").open("r", encoding="utf-8") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+
+def read_results(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path]]:
+    """The results of every run under the paths, and the result files that could not be read.
+
+    A path may be a run folder, a folder of them, an outputs folder, or a ``result.json``. A run whose result says
+    ``running`` while nobody holds its lock is ``partial``.
+
+    Raises:
+        LabError: a path is missing or cannot be read.
+    """
+    results: list[dict[str, Any]] = []
+    damaged: list[Path] = []
+    seen: set[Path] = set()
+    for path in paths:
+        for file in _result_files(path):
+            if file.resolve() in seen:
+                continue
+            seen.add(file.resolve())
+            folder = RunFolder(file.parent)
+            result = folder.result()
+            if result is None or not {"id", "status", "config"} <= result.keys():
+                damaged.append(file)
+                continue
+            if result["status"] == "running" and not folder.is_locked():
+                result["status"] = "partial"
+            results.append(result)
+    return results, damaged
+
+
+def _result_files(path: Path) -> list[Path]:
+    try:
+        if path.is_file():
+            return [path]
+        if not path.exists():
+            raise LabError(f"{path}: no such file or folder")
+        found = [path / "result.json"] if (path / "result.json").is_file() else []
+        for folder in sorted(path.iterdir()):
+            if folder.name == "runs" and folder.is_dir():
+                found += _result_files(folder)
+            elif (folder / "result.json").is_file():
+                found.append(folder / "result.json")
+    except OSError as error:
+        raise LabError(f"{path}: cannot be read ({error.strerror})") from error
+    return found

@@ -1,0 +1,60 @@
+"""Validation: one pass over a fixed set of tokens.
+
+The documents of a split, joined by end-of-text tokens, are cut into windows of T tokens that do not overlap; every
+token after the first is scored exactly once, with the tokens of its own window before it as context. The loss is
+the mean in nats per token, end-of-text included; bits per byte divide the same sum by ln 2 and by the UTF-8 bytes
+of the documents, to which end-of-text tokens add none.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from lab.data.batches import eval_windows
+from lab.model.loss import token_loss
+from lab.model.transformer import Transformer
+from lab.training.precision import compute_in
+
+ROWS = 32
+"""Windows scored at once."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a pass gives."""
+
+    loss: float
+    """Nats per token."""
+    bits_per_byte: float
+
+
+class Evaluator:
+    """A fixed set of tokens, ready to be scored."""
+
+    def __init__(
+        self, tokens: NDArray[Any], *, n_bytes: int, seq_len: int, device: str, precision: str
+    ) -> None:
+        self.device, self.precision = device, precision
+        x_WT, y_WT = eval_windows(tokens, seq_len)
+        self.x_WT, self.y_WT = torch.from_numpy(x_WT), torch.from_numpy(y_WT)
+        self.n_tokens, self.n_bytes = int((y_WT >= 0).sum()), n_bytes
+
+    @torch.no_grad()
+    def __call__(self, model: Transformer) -> Evaluation:
+        """Score the set; the model is left in training mode."""
+        model.eval()
+        nats = torch.zeros((), dtype=torch.float64)
+        for first in range(0, len(self.x_WT), ROWS):
+            x_BT = self.x_WT[first : first + ROWS].to(self.device)
+            y_BT = self.y_WT[first : first + ROWS].to(self.device)
+            with compute_in(self.precision, self.device):
+                hidden_BTD, _ = model(x_BT)
+                nats += token_loss(model, hidden_BTD, y_BT, denominator=1).nats.cpu()
+        model.train()
+        total = float(nats)
+        return Evaluation(
+            loss=total / self.n_tokens, bits_per_byte=total / math.log(2) / max(1, self.n_bytes)
+        )

@@ -1,0 +1,135 @@
+"""The training loop: batch, loss, backward, clip, step, record, sometimes validate, sometimes save."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_, get_total_norm
+
+from lab.config import Device, RunConfig
+from lab.data.batches import Batches
+from lab.model.loss import token_loss
+from lab.progress import Bar
+from lab.streams import stream_seed
+from lab.training.checkpoint import save_checkpoint
+from lab.training.evaluate import Evaluation, Evaluator
+from lab.training.interrupt import Request, Stopped
+from lab.training.precision import compute_in
+from lab.training.recorder import Recorder
+from lab.training.state import TrainState
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a loop ended that nobody stopped."""
+
+    not_finite: str | None
+    """Which number was not finite, and when; None in a healthy run."""
+    final: Evaluation | None
+    """The validation after the last step."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What one run trains with; ``run`` is the loop itself."""
+
+    config: RunConfig
+    state: TrainState
+    batches: Batches
+    evaluate: Evaluator
+    recorder: Recorder
+    checkpoints: Path
+
+    def run(self, bar: Bar, request: Request) -> Outcome:
+        """Train from the state's step to the last.
+
+        Raises:
+            Stopped: the process was asked to stop; a checkpoint is written first.
+        """
+        config, state, recorder = self.config, self.state, self.recorder
+        final = None
+        recorder.restart_clock()
+        while state.step < config.train.steps:
+            loss, grad_norm, lr = train_step(config, state, self.batches)
+            recorder.note(state.step, loss, grad_norm, lr)
+            validates, saves = validates_after(config, state.step), saves_after(config, state.step)
+            stops = request.signal_number is not None and state.step < config.train.steps
+            if not (validates or saves or stops or recorder.full()):
+                continue
+            not_finite = recorder.settle()
+            validates = validates and not_finite is None
+            final = self.evaluate(state.model) if validates else None
+            bar.update(state.step, recorder.write(final.loss if final else None))
+            if not_finite is not None:
+                return Outcome(not_finite, None)
+            if saves or stops:
+                recorder.sync()
+                save_checkpoint(self.checkpoints, state.tensors(), state.step)
+            if stops:
+                raise Stopped(f"stopped after step {state.step} of {config.train.steps}", request.signal_number)
+            recorder.restart_clock()
+        return Outcome(None, final)
+
+
+def early_step(config: RunConfig) -> int:
+    """The step after which the early loss is measured: one eighth of the run, as in arXiv:2102.11972."""
+    return math.ceil(config.train.steps / 8)
+
+
+def validates_after(config: RunConfig, step: int) -> bool:
+    """Whether a validation follows ``step`` updates."""
+    every = config.train.eval_every
+    return step in (early_step(config), config.train.steps) or (every is not None and step % every == 0)
+
+
+def saves_after(config: RunConfig, step: int) -> bool:
+    """Whether a checkpoint follows ``step`` updates."""
+    every = config.train.checkpoint_every
+    return step == config.train.steps or (every is not None and step % every == 0)
+
+
+def train_step(config: RunConfig, state: TrainState, batches: Batches) -> tuple[Tensor, Tensor, float]:
+    """One update. Returns the batch's loss in nats per token, the gradient norm before clipping, the rate."""
+    lr = config.optim.lr * config.schedule.factor(state.step, config.train.steps)
+    for group in state.optimizer.param_groups:
+        group["lr"] = lr * group["lr_scale"]
+    loss = backward(config, state, batches)
+    grad_norm = clip(config, state)
+    state.optimizer.step()
+    state.optimizer.zero_grad(set_to_none=True)
+    state.step += 1
+    return loss, grad_norm, lr
+
+
+def backward(config: RunConfig, state: TrainState, batches: Batches) -> Tensor:
+    """Gradients of the batch that follows ``state.step`` updates; returns its loss in nats per token."""
+    x_BT, y_BT = (_to_device(array, config.device) for array in batches.at(state.step))
+    torch.manual_seed(stream_seed(config.study_seed, config.seed, "noise", state.step))
+    micro = config.train.micro_batch_size or config.train.batch_size
+    nats = torch.zeros((), device=x_BT.device)
+    for first in range(0, len(x_BT), micro):
+        rows = slice(first, first + micro)
+        with compute_in(config.precision, config.device):
+            hidden_BTD, extra = state.model(x_BT[rows])
+            loss = token_loss(state.model, hidden_BTD, y_BT[rows], denominator=y_BT.numel())
+        objective = loss.objective + sum(extra.values()) * (micro / len(x_BT)) if extra else loss.objective
+        objective.backward()
+        nats += loss.nats
+    return nats / y_BT.numel()
+
+
+def clip(config: RunConfig, state: TrainState) -> Tensor:
+    """Scale the gradient down to the largest norm allowed; returns its norm before."""
+    parameters = [p for p in state.model.parameters() if p.grad is not None]
+    if config.optim.grad_clip is None:
+        return get_total_norm([p.grad for p in parameters if p.grad is not None])
+    return clip_grad_norm_(parameters, config.optim.grad_clip)
+
+
+def _to_device(array: object, device: Device) -> Tensor:
+    tensor = torch.as_tensor(array)
+    if device is Device.cuda:
+        return tensor.pin_memory().to("cuda", non_blocking=True)
+    return tensor.to(device.value)

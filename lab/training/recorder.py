@@ -1,0 +1,81 @@
+"""Metrics on their way from the device to the run's files, with as few waits for the device as possible."""
+
+import math
+import time
+
+import torch
+from torch import Tensor
+
+from lab.runs.metrics import JsonLines
+from lab.track import Tracker
+
+
+class Recorder:
+    """Notes each step's tensors; reads and writes them some steps at a time.
+
+    On a CPU every step is written at once. On a GPU reading a number waits for the device, so several steps are read
+    together. What the files hold in the end is the same.
+    """
+
+    def __init__(
+        self,
+        metrics: JsonLines,
+        timing: JsonLines,
+        tracker: Tracker,
+        *,
+        steps_at_once: int,
+        tokens_per_step: int,
+    ) -> None:
+        self.metrics, self.timing, self.tracker = metrics, timing, tracker
+        self.steps_at_once, self.tokens_per_step = steps_at_once, tokens_per_step
+        self._noted: list[tuple[int, Tensor, Tensor, float]] = []
+        self._lines: list[dict[str, float | None]] = []
+        self._wall_s = math.nan
+        self._since = time.perf_counter()
+
+    def note(self, step: int, loss: Tensor, grad_norm: Tensor, lr: float) -> None:
+        """Keep one step's numbers; nothing is read from the device."""
+        self._noted.append((step, loss, grad_norm, lr))
+
+    def full(self) -> bool:
+        """Whether it is time to settle."""
+        return len(self._noted) >= self.steps_at_once
+
+    def settle(self) -> str | None:
+        """Read what was noted from the device and stop the clock; says which number is not finite, if one is.
+
+        Steps after such a one are dropped, so that the files do not depend on how many are read together.
+        """
+        numbers = torch.stack([torch.stack((loss, norm)) for _, loss, norm, _ in self._noted]).tolist()
+        self._wall_s = (time.perf_counter() - self._since) / len(self._noted)
+        noted, self._noted = self._noted, []
+        for (step, _, _, lr), (loss, grad_norm) in zip(noted, numbers, strict=True):
+            self._lines.append({"step": step, "loss": loss, "grad_norm": grad_norm, "lr": lr})
+            for name, value in (("loss", loss), ("grad_norm", grad_norm)):
+                if not math.isfinite(value):
+                    return f"{name} is not finite at step {step}"
+        return None
+
+    def write(self, val_loss: float | None) -> str:
+        """Write what was settled, the validation loss with the last step; returns how it goes in a few words."""
+        if val_loss is not None:
+            self._lines[-1]["val_loss"] = val_loss
+        for line in self._lines:
+            self.metrics.append(line)
+            self.timing.append({"step": line["step"], "wall_s": self._wall_s})
+            self.tracker.log(self.metrics.n_lines, line)
+        last, self._lines = self._lines[-1], []
+        return f"loss {last['loss']:.3f}  {self.tokens_per_step / self._wall_s:,.0f} tokens/s"
+
+    def sync(self) -> None:
+        """Make the metrics survive a power cut; a checkpoint must not be ahead of them."""
+        self.metrics.sync()
+
+    def restart_clock(self) -> None:
+        """Leave out of the timing what was done since the last step: validating, saving."""
+        self._since = time.perf_counter()
+
+    def close(self) -> None:
+        """Close the files."""
+        self.metrics.close()
+        self.timing.close()

@@ -1,0 +1,58 @@
+"""What ``auto`` comes to on this machine. The outcome is part of a run's identity."""
+
+import os
+from dataclasses import replace
+
+import torch
+
+from lab.config import AttnPath, Device, Precision, RunConfig
+from lab.errors import ConfigError
+from lab.model.attention_path import choose
+
+
+def resolve(config: RunConfig) -> RunConfig:
+    """The configuration with nothing left to decide.
+
+    Raises:
+        ConfigError: a device is asked for that this machine does not have.
+    """
+    device = _device(config.device)
+    precision = config.precision
+    if precision is Precision.auto:
+        precision = Precision.bf16 if has_bf16(device) else Precision.fp32
+    path = config.attn_path
+    if path is AttnPath.auto:
+        path = AttnPath(choose(device=device, precision=precision, seq_len=config.model.max_seq_len))
+    threads = config.threads if config.threads is not None else usable_cores()
+    return replace(config, device=device, precision=precision, attn_path=path, threads=threads)
+
+
+def _device(wanted: Device) -> Device:
+    present = {
+        Device.cuda: torch.cuda.is_available(),
+        Device.mps: torch.backends.mps.is_available(),
+        Device.cpu: True,
+    }
+    if wanted is Device.auto:
+        return next(device for device, here in present.items() if here)
+    if not present[wanted]:
+        here = ", ".join(device for device, found in present.items() if found)
+        raise ConfigError(f"device '{wanted}' is not on this machine; it has {here}")
+    return wanted
+
+
+def has_bf16(device: Device) -> bool:
+    """Whether the device multiplies bf16 matrices in hardware."""
+    if device is Device.cuda:
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device is Device.cpu:
+        return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return False
+
+
+def usable_cores() -> int:
+    """Cores this process may run on."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS
+        return os.cpu_count() or 1

