@@ -35,7 +35,8 @@ COMBINED = ("regularization", "stability")
 def names(group: str) -> list[str]:
     """The choices of a group, sorted."""
     spec = find_spec(GROUPS[group])
-    assert spec is not None and spec.submodule_search_locations is not None, f"no package for group {group}"
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
     modules = pkgutil.iter_modules(spec.submodule_search_locations)
     return sorted(m.name for m in modules if not m.name.startswith("_"))
 

@@ -41,7 +41,7 @@ def _run(words: list[str]) -> int:
 
 def _call(command: str, arguments: list[str]) -> int:
     try:
-        status = import_module(f"lab.commands.{command}").main(arguments)
+        status: int = import_module(f"lab.commands.{command}").main(arguments)
     except LabError as error:
         print(f"lab {command}: {error}", file=sys.stderr)
         return 1
@@ -52,7 +52,7 @@ def _call(command: str, arguments: list[str]) -> int:
     except BrokenPipeError:  # `lab table | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    return int(status)
+    return status
 
 
 def commands() -> dict[str, str]:

@@ -37,6 +37,9 @@ class LabSweeper(Sweeper):
 
         from lab.study.sweeper import check_all, product
 
+        assert self.hydra_context is not None
+        assert self.launcher is not None
+        assert self.config is not None
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
         runs = product(parser.parse_overrides(arguments))
         load = self.hydra_context.config_loader.load_sweep_config

@@ -62,9 +62,7 @@ def _installed(package: str) -> bool:
 
 def _here(row: dict[str, Any]) -> str:
     """The last two facts of a row in words."""
-    package = {None: "", True: "package installed, ", False: f"pip install {row['package']}, "}[
-        row["installed"]
-    ]
+    package = {None: "", True: "package installed, ", False: f"pip install {row['package']}, "}[row["installed"]]
     n = row["token_sets_cached"]
     return f"{package}{n or 'no'} token set{'' if n == 1 else 's'}"
 

@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import hydra
@@ -87,6 +88,10 @@ def _config_dir(words: list[str]) -> str | None:
     return None
 
 
+def _between(low: int, high: int) -> Callable[[logging.LogRecord], bool]:
+    return lambda record: low <= record.levelno <= high
+
+
 def _log_to_console() -> None:
     """Print what the package logs, as it is, on standard output; warnings on standard error."""
     logger = logging.getLogger("lab")
@@ -97,6 +102,6 @@ def _log_to_console() -> None:
     for stream, low, high in ((sys.stdout, logging.INFO, logging.INFO), (sys.stderr, logging.WARNING, 100)):
         handler = logging.StreamHandler(stream)
         handler.setFormatter(logging.Formatter("%(message)s"))
-        handler.addFilter(lambda record, low=low, high=high: low <= record.levelno <= high)
+        handler.addFilter(_between(low, high))
         handler.is_console = True  # type: ignore[attr-defined]
         logger.addHandler(handler)

@@ -108,7 +108,11 @@ class DotProductAttention(Attention):
         self.weights, self.path = module, "plain"
 
     def forward(
-        self, x_BTD: Tensor, cache: KVCache | None = None, offset: int = 0, shared: dict[str, Any] | None = None
+        self,
+        x_BTD: Tensor,
+        cache: KVCache | None = None,
+        offset: int = 0,
+        shared: dict[str, Any] | None = None,
     ) -> tuple[Tensor, Losses]:
         """Attend to all positions up to each query's own."""
         batch, length, _ = x_BTD.shape
@@ -124,9 +128,7 @@ class DotProductAttention(Attention):
         y_BTNH = attend(q_BTNH, k_BSKH, v_BSKH, pos_T, pos_S)
         return self.out(y_BTNH.flatten(2)), {}
 
-    def _fused(
-        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range
-    ) -> Tensor:
+    def _fused(self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range) -> Tensor:
         bias = self.position.score_bias(q_BTNH, pos_T, pos_S)
         plain_causal = bias is None and len(pos_T) == len(pos_S)
         mask = None
@@ -144,9 +146,7 @@ class DotProductAttention(Attention):
         )
         return y_BNTH.transpose(1, 2)
 
-    def _plain(
-        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range
-    ) -> Tensor:
+    def _plain(self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range) -> Tensor:
         batch, length, source = q_BTNH.shape[0], len(pos_T), len(pos_S)
         groups = self.n_heads // self.n_kv_heads
         # Queries that share a key/value head become more rows of one product: (B, K, G T, H) x (B, K, H, S).

@@ -31,7 +31,7 @@ def footer(records: Sequence[Record], rows: Sequence[Row]) -> list[list[str]]:
     ]
     few = min(row.n for row in rows) < SEEDS_FOR_VERDICTS
     read = [
-        "± sd of seeds (ddof 0)" if any(row.n > 1 for row in rows) else "",
+        "± sd of seeds (ddof 1)" if any(row.n > 1 for row in rows) else "",
         "one seed: no spread" if any(row.n == 1 for row in rows) else "",
         f"spikes {LOCAL}: count/counted steps",
         f"differences, no verdicts: {f'n < {SEEDS_FOR_VERDICTS}' if few else 'no test was run'}",
@@ -86,8 +86,7 @@ def _env_warnings(records: Iterable[Record]) -> list[str]:
     if not differing:
         return []
     return [
-        "runs come from several environments: "
-        + "; ".join(f"{k} {', '.join(v)}" for k, v in differing.items())
+        "runs come from several environments: " + "; ".join(f"{k} {', '.join(v)}" for k, v in differing.items())
     ]
 
 

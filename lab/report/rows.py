@@ -52,7 +52,7 @@ class Row:
     final_loss: float | None
     """Held-out loss after the last step, mean over seeds."""
     final_loss_sd: float | None
-    """Standard deviation over seeds with divisor n (ddof 0), not a standard error; None below two seeds."""
+    """Standard deviation over seeds with divisor n - 1 (ddof 1), not a standard error; None below two seeds."""
     bits_per_byte: float | None
     spikes_loss: int | None
     """Summed over finished and diverged seeds; None when no step was judged."""
@@ -152,7 +152,7 @@ def _row(variant: Variant, first: Row | None) -> Row:
         epochs=median(done or runs, "epochs"),
         early_loss=_mean(_numbers(done, "early_loss")),
         final_loss=_mean(finals),
-        final_loss_sd=statistics.pstdev(finals) if len(finals) > 1 else None,
+        final_loss_sd=statistics.stdev(finals) if len(finals) > 1 else None,
         bits_per_byte=_mean(_numbers(done, "bits_per_byte")),
         spikes_loss=loss["spikes"] if loss["counted"] else None,
         spikes_loss_counted=loss["counted"],

@@ -100,9 +100,7 @@ def _panel(found: Sequence[Row], panels: Sequence[Panel]) -> str:
     for line in zip(*bodies, strict=True):
         table.add_row(*(Text(cell) for cell in line))
     out = io.StringIO()
-    Console(file=out, width=_ENDLESS, color_system=None, force_terminal=False, legacy_windows=False).print(
-        table
-    )
+    Console(file=out, width=_ENDLESS, color_system=None, force_terminal=False, legacy_windows=False).print(table)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -140,9 +138,7 @@ def _spikes(spikes: int | None, counted: int) -> str:
 _COLUMNS = (
     _Column("n\ndone", _each(lambda row: f"{row.done}/{row.asked}"), "loss"),
     _Column("\nparams", _each(lambda row: _or_none(row.params, si)), "cost"),
-    _Column(
-        "\nΔ", lambda found: _differences([row.params_difference for row in found]), "cost", always=False
-    ),
+    _Column("\nΔ", lambda found: _differences([row.params_difference for row in found]), "cost", always=False),
     _Column("params\nnon-emb", _each(lambda row: _or_none(row.params_non_embedding, si)), "cost"),
     _Column(
         "\nΔ",

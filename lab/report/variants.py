@@ -152,9 +152,7 @@ def _groups(records: Iterable[Record]) -> list[_Group]:
             lone = {kind: next(iter(known[kind])) if len(known[kind]) == 1 else None for kind in HASHED}
             key = tuple(hash_of(record, kind) or lone[kind] or UNKNOWN for kind in HASHED)
             by_hash.setdefault(key, []).append(record)
-        groups += [
-            _Group(settings, dict(zip(HASHED, key, strict=True)), runs) for key, runs in by_hash.items()
-        ]
+        groups += [_Group(settings, dict(zip(HASHED, key, strict=True)), runs) for key, runs in by_hash.items()]
     return groups
 
 
@@ -166,9 +164,7 @@ def _settings(config: Mapping[str, Any]) -> Iterator[_Setting]:
     """All settings that may make a variant: components first, then sections, then single settings."""
     sections = [s for s in config if s not in IGNORED]
     order = [*WORDS, *COMBINED]
-    sections.sort(
-        key=lambda s: (not isinstance(config[s], Mapping), order.index(s) if s in order else len(order))
-    )
+    sections.sort(key=lambda s: (not isinstance(config[s], Mapping), order.index(s) if s in order else len(order)))
     for section in sections:
         part = config[section]
         if not isinstance(part, Mapping):
@@ -193,9 +189,7 @@ def _combined(part: Any) -> list[str]:
 
 def _inside(component: Any) -> Any:
     """A component without its name, which is compared as the choice of its section."""
-    return (
-        {k: v for k, v in component.items() if k != "name"} if isinstance(component, Mapping) else component
-    )
+    return {k: v for k, v in component.items() if k != "name"} if isinstance(component, Mapping) else component
 
 
 def _leaves(part: Any, key: str, scope: str) -> Iterator[_Setting]:
@@ -216,9 +210,7 @@ def _differing(groups: Sequence[Sequence[_Setting]]) -> set[tuple[str, str]]:
         for s in group:
             values.setdefault((s.key, s.scope), []).append(json.dumps(s.value, sort_keys=True))
     return {
-        (key, scope)
-        for (key, scope), found in values.items()
-        if len(set(found)) > 1 or len(found) < members[scope]
+        (key, scope) for (key, scope), found in values.items() if len(set(found)) > 1 or len(found) < members[scope]
     }
 
 

@@ -63,7 +63,6 @@ def column(lines: list[dict[str, Any]], key: str) -> list[float]:
 
 def _dump(line: Mapping[str, Any]) -> str:
     finite = {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in line.items()
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in line.items()
     }
     return json.dumps(finite, allow_nan=False) + "\n"

@@ -67,6 +67,6 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def tensor_bytes(tensor: Tensor) -> memoryview:
+def tensor_bytes(tensor: Tensor) -> bytes:
     """The bytes of a contiguous tensor on the CPU."""
-    return memoryview(tensor.detach().reshape(-1).view(torch.uint8).numpy())
+    return tensor.detach().reshape(-1).view(torch.uint8).numpy().tobytes()

@@ -34,9 +34,7 @@ class Evaluation:
 class Evaluator:
     """A fixed set of tokens, ready to be scored."""
 
-    def __init__(
-        self, tokens: NDArray[Any], *, n_bytes: int, seq_len: int, device: str, precision: str
-    ) -> None:
+    def __init__(self, tokens: NDArray[Any], *, n_bytes: int, seq_len: int, device: str, precision: str) -> None:
         self.device, self.precision = device, precision
         x_WT, y_WT = eval_windows(tokens, seq_len)
         self.x_WT, self.y_WT = torch.from_numpy(x_WT), torch.from_numpy(y_WT)
@@ -55,6 +53,4 @@ class Evaluator:
                 nats += token_loss(model, hidden_BTD, y_BT, denominator=1).nats.cpu()
         model.train()
         total = float(nats)
-        return Evaluation(
-            loss=total / self.n_tokens, bits_per_byte=total / math.log(2) / max(1, self.n_bytes)
-        )
+        return Evaluation(loss=total / self.n_tokens, bits_per_byte=total / math.log(2) / max(1, self.n_bytes))

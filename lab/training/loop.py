@@ -55,7 +55,7 @@ class Loop:
             loss, grad_norm, lr = train_step(config, state, self.batches)
             recorder.note(state.step, loss, grad_norm, lr)
             validates, saves = validates_after(config, state.step), saves_after(config, state.step)
-            stops = request.signal_number is not None and state.step < config.train.steps
+            stops = request.signal_number if state.step < config.train.steps else None
             if not (validates or saves or stops or recorder.full()):
                 continue
             not_finite = recorder.settle()
@@ -68,7 +68,7 @@ class Loop:
                 recorder.sync()
                 save_checkpoint(self.checkpoints, state.tensors(), state.step)
             if stops:
-                raise Stopped(f"stopped after step {state.step} of {config.train.steps}", request.signal_number)
+                raise Stopped(f"stopped after step {state.step} of {config.train.steps}", stops)
             recorder.restart_clock()
         return Outcome(None, final)
 

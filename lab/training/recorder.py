@@ -13,7 +13,7 @@ from lab.track import Tracker
 class Recorder:
     """Notes each step's tensors; reads and writes them some steps at a time.
 
-    On a CPU every step is written at once. On a GPU reading a number waits for the device, so several steps are read
+    On a CPU every step is written at once. On a GPU reading a number waits for the device; several steps are read
     together. What the files hold in the end is the same.
     """
 

@@ -44,7 +44,7 @@ def _device(wanted: Device) -> Device:
 def has_bf16(device: Device) -> bool:
     """Whether the device multiplies bf16 matrices in hardware."""
     if device is Device.cuda:
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device is Device.cpu:
         return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return False

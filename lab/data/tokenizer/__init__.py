@@ -96,9 +96,7 @@ class Tokenizer:
         done = 0
         for group in _groups(texts):
             with _parallel():
-                encoded = self._inner.encode_batch_fast(
-                    [piece for _, piece in group], add_special_tokens=False
-                )
+                encoded = self._inner.encode_batch_fast([piece for _, piece in group], add_special_tokens=False)
             for (index, piece), encoding in zip(group, encoded, strict=True):
                 parts[index].append(np.array(encoding.ids, dtype=np.uint32))
                 done += len(piece)

@@ -80,9 +80,7 @@ class Config(TokenizerConfig):
         tokenizer = Tokenizer(inner)
         if tokenizer.vocab_size < self.vocab_size:
             wanted, got = self.vocab_size, tokenizer.vocab_size
-            log.warning(
-                "tokenizer.vocab_size %d: the train text is so short that it gives only %d", wanted, got
-            )
+            log.warning("tokenizer.vocab_size %d: the train text is so short that it gives only %d", wanted, got)
         return tokenizer
 
 

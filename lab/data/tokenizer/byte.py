@@ -16,9 +16,7 @@ class Config(TokenizerConfig):
         from tokenizers import decoders, models, pre_tokenizers
 
         symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
-        plain = {
-            ord(symbol): symbol for symbol in symbols if ord(symbol) < 256
-        }  # bytes that stand for themselves
+        plain = {ord(symbol): symbol for symbol in symbols if ord(symbol) < 256}  # bytes that stand for themselves
         others = iter(symbol for symbol in symbols if ord(symbol) >= 256)
         vocab = {plain.get(byte) or next(others): byte for byte in range(256)}
         inner = Inner(models.BPE(vocab=vocab, merges=[]))

@@ -153,8 +153,6 @@ def test_bpe_does_not_depend_on_threads(cache, tmp_path):
     hashes = set()
     for threads in ("true", "false"):
         env = {**os.environ, "TOKENIZERS_PARALLELISM": threads, "LAB_CACHE": str(tmp_path / threads)}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True
-        )
+        done = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True)
         hashes.add(done.stdout)
     assert len(hashes) == 1
