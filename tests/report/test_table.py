@@ -23,7 +23,7 @@ def test_every_row_is_one_line_however_wide():
 def test_numbers_of_a_row():
     text = as_text(study())
     row = line_of(text, "norm=layernorm")
-    for part in ("2/3", "1.31M", "1.05M", "8.10M", "15.0k", "0.41", "3.1867 ± 0.0045", "0/1704", "6/1704"):
+    for part in ("2/3", "1.31M", "1.05M", "8.10M", "15.0k", "0.41", "3.1867 ± 0.0063", "0/1704", "6/1704"):
         assert part in row
     assert row.endswith("1 of 3 diverged")
     assert "-0.1%" in line_of(text, "norm=rmsnorm")
@@ -73,7 +73,7 @@ def test_columns_without_content_are_left_out():
 def test_a_terminal_gets_panels_that_fit(width):
     text = as_text(study(), width=width)
     assert max(len(line) for line in text.splitlines()) <= width
-    assert "3.1867 ± 0.0045" in text
+    assert "3.1867 ± 0.0063" in text
     assert "8.10M" in text
 
 
