@@ -43,5 +43,5 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise each vector."""
-        return F.rms_norm(x, self.gain.shape, self.gain, self.eps)
+        """Normalise each vector, in the gain's precision; the result has the type of ``x``."""
+        return F.rms_norm(x.to(self.gain.dtype), self.gain.shape, self.gain, self.eps).to(x.dtype)

@@ -1,0 +1,90 @@
+"""Every choice of every group with the values of its YAML, and tiny models made of them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from lab import choices
+from lab.component import Component
+from lab.model.sizes import Dims
+from lab.model.transformer import Architecture, Transformer
+from lab.paths import conf_dir
+
+MODEL_GROUPS = ("norm", "activation", "attn", "block", "position", "stability", "regularization", "init")
+"""Groups whose choice changes the model or its initial weights."""
+
+DEFAULTS = {
+    "norm": "rmsnorm",
+    "activation": "swiglu",
+    "attn": "mha",
+    "block": "pre",
+    "position": "rope",
+    "stability": "none",
+    "regularization": "none",
+    "init": "gpt2",
+}
+
+SIZES = Dims(dim=32, n_layers=2, n_heads=4, head_dim=8, max_seq_len=16, vocab_size=61)
+PATHS = ("plain", "sdpa")
+EVERY = [(group, name) for group in MODEL_GROUPS for name in choices.names(group)]
+
+
+def label(value: Any) -> str | None:
+    """The name of a parametrised case, as it is typed on the command line."""
+    return "=".join(value) if isinstance(value, tuple) else None
+
+
+def config(group: str, name: str, **changed: Any) -> Component:
+    """A choice with the values of conf/GROUP/NAME.yaml, some of them changed."""
+    values = OmegaConf.to_container(OmegaConf.load(conf_dir() / group / f"{name}.yaml"))
+    return choices.load(group, name).Config(**{**values, **changed})
+
+
+def architecture(*, dims: Dims = SIZES, tied: bool = False, path: str = "sdpa", **chosen: Any) -> Architecture:
+    """A tiny architecture; each group may be given as a name, a Config, or (combined groups) a list of either."""
+    parts = {}
+    for group in MODEL_GROUPS:
+        value = chosen.pop(group, DEFAULTS[group])
+        made = [
+            config(group, v) if isinstance(v, str) else v for v in (value if isinstance(value, list) else [value])
+        ]
+        parts[group] = {part.name: part for part in made} if group in choices.COMBINED else made[0]
+    assert not chosen, f"no such group: {list(chosen)}"
+    return Architecture(dims=dims, tie_embeddings=tied, path=path, **parts)
+
+
+def model(*, seed: int = 1, **chosen: Any) -> Transformer:
+    """A tiny model in training mode."""
+    return architecture(**chosen).build(study_seed=0, seed=seed)
+
+
+def shaken(net: Transformer, *, scale: float = 0.2, seed: int = 5) -> Transformer:
+    """The model with every parameter moved well away from its start, so that attention is far from uniform."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter += scale * torch.randn(parameter.shape, generator=generator).to(parameter.dtype)
+    return net
+
+
+def tokens(
+    batch: int = 2, length: int = SIZES.max_seq_len, *, seed: int = 3, size: int = SIZES.vocab_size
+) -> Tensor:
+    return torch.randint(size, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+def held(thing: Any) -> Iterator[Tensor]:
+    """The tensors inside a cache, whatever it is made of."""
+    if isinstance(thing, Tensor):
+        yield thing
+    elif isinstance(thing, dict):
+        for value in thing.values():
+            yield from held(value)
+    elif isinstance(thing, list | tuple):
+        for value in thing:
+            yield from held(value)
+    elif hasattr(thing, "__dict__"):
+        yield from held(vars(thing))

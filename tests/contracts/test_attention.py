@@ -1,0 +1,139 @@
+"""Every attention with every position, on both paths."""
+
+import math
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from contracts.menu import PATHS, SIZES, architecture, config, held, model, shaken, tokens
+from lab import choices
+from lab.model.attention import causal_mask
+from lab.model.count import training_flops_per_token
+from lab.model.loss import token_loss
+from lab.training.precision import compute_in
+
+ATTENTIONS, POSITIONS = choices.names("attn"), choices.names("position")
+
+every_attn = pytest.mark.parametrize("attn", ATTENTIONS)
+every_position = pytest.mark.parametrize("position", POSITIONS)
+both_paths = pytest.mark.parametrize("path", PATHS)
+
+
+def by_steps(net, ids, lengths):
+    """Vectors before the head, computed in pieces of the given lengths with a cache."""
+    caches, pieces, offset = net.new_caches(), [], 0
+    for length in lengths:
+        pieces.append(net(ids[:, offset : offset + length], caches, offset)[0])
+        offset += length
+    assert offset == ids.shape[1]
+    return torch.cat(pieces, dim=1), caches
+
+
+@every_attn
+@every_position
+@both_paths
+def test_no_token_sees_a_later_one(attn, position, path):
+    net, ids = shaken(model(attn=attn, position=position, path=path)), tokens(1)
+    embedded = []
+    net.embedding.register_forward_hook(lambda _, __, out: embedded.append(out))
+    x_BTD, _ = net(ids)
+    for t in range(ids.shape[1]):
+        (gradient,) = torch.autograd.grad(x_BTD[0, t, ::3].sum(), embedded, retain_graph=True)
+        assert gradient[0, : t + 1].any(dim=-1).all()
+        assert not gradient[0, t + 1 :].any()
+
+
+@torch.no_grad()
+@every_attn
+@every_position
+@both_paths
+@pytest.mark.parametrize("lengths", [[1] * 16, [5, 1, 7, 3], [16]], ids=["single", "chunks", "whole"])
+def test_decoding_with_a_cache_equals_the_whole_forward(attn, position, path, lengths):
+    net, ids = shaken(model(attn=attn, position=position, path=path)).eval(), tokens()
+    pieces, _ = by_steps(net, ids, lengths)
+    torch.testing.assert_close(pieces, net(ids)[0], rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+@every_attn
+@every_position
+@both_paths
+def test_a_cache_works_in_bf16(attn, position, path):
+    net, ids = model(attn=attn, position=position, path=path, stability="qk_norm").eval(), tokens()
+    with compute_in("bf16", "cpu"):
+        pieces, _ = by_steps(net, ids, [5, 1, 10])
+        whole, _ = net(ids)
+    # The streams' entries are of order one; bf16 has 8 bits, and the paths round in another order.
+    torch.testing.assert_close(pieces, whole, rtol=0, atol=2**-6)
+
+
+@every_attn
+@every_position
+def test_the_paths_agree_in_value_and_gradient(attn, position):
+    ids, outcomes = tokens(), []
+    for path in PATHS:
+        net = shaken(model(attn=attn, position=position, path=path))
+        x_BTD, _ = net(ids)
+        x_BTD.square().mean().backward()
+        outcomes.append([x_BTD.detach(), *(p.grad for p in net.parameters())])
+    for plain, fused in zip(*outcomes, strict=True):
+        torch.testing.assert_close(plain, fused, rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+@every_attn
+def test_a_cache_holds_what_is_said(attn):
+    net = model(attn=attn)
+    for length in (1, 7, 16):
+        _, caches = by_steps(net, tokens(3, length), [length])
+        for module, cache in zip(net.attention(), caches, strict=True):
+            assert sum(t.numel() for t in held(cache)) == 3 * module.cache_elements(length)
+
+
+@torch.no_grad()
+@both_paths
+@every_position
+@pytest.mark.parametrize(("kv_heads", "same_as"), [(SIZES.n_heads, "mha"), (1, "mqa")])
+def test_grouped_query_attention_has_the_others_at_its_ends(kv_heads, same_as, position, path):
+    grouped = model(attn=config("attn", "gqa", n_kv_heads=kv_heads), position=position, path=path, seed=1)
+    other = model(attn=same_as, position=position, path=path, seed=2)
+    other.load_state_dict(shaken(grouped).state_dict())
+    assert torch.equal(grouped.logits(tokens()), other.logits(tokens()))
+
+
+@torch.no_grad()
+@both_paths
+def test_groups_equal_heads_that_are_repeated(path):
+    grouped, full = model(attn="gqa", path=path), model(attn="mha", path=path)
+    state, n_kv_heads = shaken(grouped).state_dict(), 2
+    for name in [n for n in state if n.endswith(("attn.k.weight", "attn.v.weight"))]:
+        heads_KHD = state[name].unflatten(0, (n_kv_heads, SIZES.head_dim))
+        state[name] = heads_KHD.repeat_interleave(SIZES.n_heads // n_kv_heads, dim=0).flatten(0, 1)
+    full.load_state_dict(state)
+    torch.testing.assert_close(full.logits(tokens()), grouped.logits(tokens()), rtol=1e-5, atol=1e-5)
+
+
+@every_attn
+@pytest.mark.parametrize("activation", choices.names("activation"))
+def test_the_flops_formula_equals_the_count_of_torch(attn, activation):
+    """Counted: the matrix products of forward and backward of all blocks, the head and its loss."""
+    batch, length = 2, SIZES.max_seq_len
+    net, ids = model(attn=attn, activation=activation, path="plain"), tokens(batch, length)
+    with FlopCounterMode(display=False) as counter:
+        x_BTD, _ = net(ids)
+        token_loss(net, x_BTD, ids, denominator=ids.numel()).objective.backward()
+    formula = training_flops_per_token(net, length) * batch * length
+    assert formula == pytest.approx(counter.get_total_flops(), rel=0.01)
+    assert training_flops_per_token(architecture(attn=attn, activation=activation).outline(), length) == (
+        formula / (batch * length)
+    )
+
+
+def test_the_mask_hides_what_lies_after_the_query():
+    mask = causal_mask(range(2, 5), range(5), torch.zeros(()))
+    assert mask.tolist() == [
+        [0, 0, 0, -math.inf, -math.inf],
+        [0, 0, 0, 0, -math.inf],
+        [0, 0, 0, 0, 0],
+    ]
