@@ -20,6 +20,12 @@ def write_atomically(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def remove_temporaries(folder: Path) -> None:
+    """Remove the temporary files that killed processes left in ``folder``; nobody may be writing there."""
+    for path in folder.glob(".*.tmp"):
+        path.unlink(missing_ok=True)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write strict JSON, sorted and indented."""
     text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False)

@@ -13,18 +13,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from lab.runs.files import write_atomically
+
 
 class JsonLines:
     """A file of one JSON object a line, appended to."""
 
     def __init__(self, path: Path, *, keep_steps: int) -> None:
-        """Open ``path``, dropping what lies after step ``keep_steps`` and any torn last line."""
+        """Open ``path``, dropping what lies after step ``keep_steps``, a torn last line and what follows a gap."""
         self.path = path
-        lines = [line for line in read_lines(path) if line["step"] <= keep_steps] if path.exists() else []
-        text = "".join(_dump(line) for line in lines)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-        self.n_lines = len(lines)
+        found = read_lines(path)[:keep_steps] if path.exists() else []
+        self.n_lines = next((n for n, line in enumerate(found) if line["step"] != n + 1), len(found))
+        data = "".join(_dump(line) for line in found[: self.n_lines]).encode()
+        if not path.exists() or path.read_bytes() != data:
+            write_atomically(path, data)
         self._file: TextIO = path.open("a", encoding="utf-8")
 
     def append(self, line: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -65,19 +65,22 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run; the lock is gone when the process is, however it ends.
+        """Make the folder and hold the run; the lock is gone when the process is, however it ends.
 
         Raises:
-            LabError: another process holds it.
+            LabError: another process holds it, or the folder cannot be written.
         """
-        with self._take_lock() as file:
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            file.flush()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = self._take_lock()
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+        with file:
             try:
                 yield
             finally:
-                (self.path / "lock").unlink(missing_ok=True)
+                with suppress(OSError):
+                    (self.path / "lock").unlink(missing_ok=True)
 
     def _take_lock(self) -> TextIO:
         path = self.path / "lock"
@@ -92,6 +95,9 @@ class RunFolder:
                 time.sleep(0.05)
                 continue
             if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                file.truncate(0)
+                with suppress(OSError):  # a full disk; the name is only for others to read
+                    os.write(file.fileno(), f"process {os.getpid()} on {socket.gethostname()}".encode())
                 return file
             file.close()  # its last holder removed it between our opening and our locking
             holder = "another process"
@@ -107,6 +113,11 @@ class RunFolder:
         except BlockingIOError:
             return True
         return False
+
+
+def unwritable(path: Path, error: OSError) -> LabError:
+    """What to say when the outputs folder cannot be written."""
+    return LabError(f"{path}: cannot be written ({error.strerror}); LAB_OUTPUTS sets another place")
 
 
 def read_results(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path]]:
@@ -132,7 +143,8 @@ def read_results(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path
                 damaged.append(file)
                 continue
             if result["status"] == "running" and not folder.is_locked():
-                result["status"] = "partial"
+                result = folder.result() or result  # it may have ended since
+                result["status"] = "partial" if result["status"] == "running" else result["status"]
             results.append(result)
     return results, damaged
 

@@ -19,13 +19,16 @@ log = logging.getLogger(__name__)
 
 
 def save_checkpoint(folder: Path, tensors: Mapping[str, Tensor], step: int) -> None:
-    """Write ``step-NNNNNNNN.safetensors`` and remove what is older than the one before."""
+    """Write ``step-NNNNNNNN.safetensors``; remove what is older than the one before, and what is ahead."""
     folder.mkdir(exist_ok=True)
     on_cpu = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-    header = {"step": str(step), "sha256": _digest(on_cpu)}
-    write_atomically(folder / f"step-{step:08d}.safetensors", save(on_cpu, metadata=header))
-    for old in _files(folder)[:-KEPT]:
-        old.unlink()
+    header = {"step": str(step), "sha256": _digest(on_cpu, str(step))}
+    path = folder / f"step-{step:08d}.safetensors"
+    write_atomically(path, save(on_cpu, metadata=header))
+    files = _files(folder)
+    newest = files.index(path)
+    for other in files[: max(0, newest + 1 - KEPT)] + files[newest + 1 :]:
+        other.unlink()
 
 
 def load_newest(folder: Path, *, most_steps: int) -> tuple[dict[str, Tensor], int] | None:
@@ -53,14 +56,15 @@ def _read(path: Path) -> tuple[dict[str, Tensor], int]:
     with safe_open(path, framework="pt") as file:
         header = file.metadata() or {}
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    if header.get("sha256") != _digest(tensors):
+    step = header.get("step", "")
+    if header.get("sha256") != _digest(tensors, step):
         raise ValueError("its checksum does not fit")
-    return tensors, int(header["step"])
+    return tensors, int(step)
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    """sha256 over names, shapes and bytes."""
-    digest = hashlib.sha256()
+def _digest(tensors: Mapping[str, Tensor], step: str) -> str:
+    """sha256 over step, names, shapes and bytes."""
+    digest = hashlib.sha256(step.encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor_bytes(tensor))

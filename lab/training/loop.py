@@ -29,6 +29,8 @@ class Outcome:
     """Which number was not finite, and when; None in a healthy run."""
     final: Evaluation | None
     """The validation after the last step."""
+    signal_number: int | None
+    """The signal that asked to stop when there was nothing left to stop."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +61,21 @@ class Loop:
             if not (validates or saves or stops or recorder.full()):
                 continue
             not_finite = recorder.settle()
-            validates = validates and not_finite is None
-            final = self.evaluate(state.model) if validates else None
+            final = self.evaluate(state.model) if validates and not_finite is None else None
+            if final is not None and not math.isfinite(final.loss):
+                not_finite = f"val_loss is not finite after step {state.step}"
             bar.update(state.step, recorder.write(final.loss if final else None))
             if not_finite is not None:
-                return Outcome(not_finite, None)
+                return Outcome(not_finite, None, request.signal_number)
             if saves or stops:
                 recorder.sync()
                 save_checkpoint(self.checkpoints, state.tensors(), state.step)
             if stops:
                 raise Stopped(f"stopped after step {state.step} of {config.train.steps}", stops)
             recorder.restart_clock()
-        return Outcome(None, final)
+        if final is None:  # killed after the last checkpoint and before the result
+            final = self.evaluate(state.model)
+        return Outcome(None, final, request.signal_number)
 
 
 def early_step(config: RunConfig) -> int:

@@ -70,6 +70,7 @@ class Recorder:
     def sync(self) -> None:
         """Make the metrics survive a power cut; a checkpoint must not be ahead of them."""
         self.metrics.sync()
+        self.timing.sync()
 
     def restart_clock(self) -> None:
         """Leave out of the timing what was done since the last step: validating, saving."""
@@ -77,5 +78,7 @@ class Recorder:
 
     def close(self) -> None:
         """Close the files."""
-        self.metrics.close()
-        self.timing.close()
+        try:
+            self.metrics.close()
+        finally:
+            self.timing.close()

@@ -6,8 +6,8 @@ import shutil
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,10 @@ from lab.errors import LabError, one_line
 from lab.model.transformer import Architecture
 from lab.paths import runs_dir
 from lab.progress import progress
-from lab.runs.files import write_json
+from lab.runs.files import remove_temporaries, write_json
 from lab.runs.identity import run_id
 from lab.runs.metrics import JsonLines
-from lab.runs.store import RunFolder
+from lab.runs.store import RunFolder, unwritable
 from lab.streams import stream_seed
 from lab.training import summary
 from lab.training.checkpoint import load_newest
@@ -68,7 +68,7 @@ def plan(config: RunConfig) -> Plan:
     Raises:
         LabError: something in the configuration or the data is refused.
     """
-    config = resolve(config)
+    config = replace(resolve(config), fresh=False)  # a wish of the caller, not a property of the run
     assert config.threads is not None
     torch.set_num_threads(config.threads)
     tokens = prepare(config.data, config.tokenizer)
@@ -96,12 +96,6 @@ def train(config: RunConfig) -> Trained:
     folder = RunFolder(runs_dir() / planned.run_id)
     if not config.fresh and (result := _finished(folder)) is not None:
         return _already(result, folder)
-    try:
-        folder.path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LabError(
-            f"{folder.path}: cannot be made ({error.strerror}); LAB_OUTPUTS sets another place"
-        ) from error
     with folder.locked(), run_log(folder):
         if not config.fresh and (result := _finished(folder)) is not None:  # another process was quicker
             return _already(result, folder)
@@ -111,10 +105,17 @@ def train(config: RunConfig) -> Trained:
 
 
 def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
-    """Train with the result on disk at every moment saying what is known."""
+    """Train with the result on disk at every moment saying what is known.
+
+    Raises:
+        LabError: the run failed.
+        Stopped: the process was asked to stop.
+    """
     result = summary.opening(planned.config, planned.architecture, planned.tokens, planned.batches)
     result["id"] = planned.run_id
     try:
+        remove_temporaries(folder.path)
+        remove_temporaries(folder.checkpoints)
         write_json(folder.path / "config.json", planned.config.as_dict())
         write_json(folder.path / "env.json", summary.environment())
         shutil.copyfile(planned.tokens.tokenizer_file, folder.path / "tokenizer.json")
@@ -124,19 +125,33 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
         state = new_state(planned.config, planned.architecture)
         result["hashes"]["tensors"] = summary.tensor_hashes(state.model)
         outcome = _trained(planned, folder, state)
-        result |= summary.closing(planned.config, folder, outcome, state.step)
-        result["peak_memory_mib"] = peak_memory_mib(planned.config.device)
+        ended = result | summary.closing(planned.config, folder, outcome)
+        ended["peak_memory_mib"] = peak_memory_mib(planned.config.device)
+        folder.write_result(ended)
     except Stopped:
-        folder.write_result({**result, "status": "partial"})
+        _write_ending(folder, {**result, "status": "partial"})
         raise
     except Exception as error:
-        reason = f"{type(error).__name__}: {one_line(error)}"
+        reason = _reason(error)
         log.debug("%s", traceback.format_exc())
-        folder.write_result({**result, "status": "failed", "reason": reason})
+        _write_ending(folder, {**result, "status": "failed", "reason": reason})
         raise LabError(f"run {planned.run_id} failed: {reason}; see {folder.log}") from error
-    folder.write_result(result)
-    log.info("  %s", summary.closing_line(result))
-    return result
+    log.info("  %s", summary.closing_line(ended))
+    if outcome.signal_number is not None:
+        raise Stopped(f"run {planned.run_id} had ended, stopped after it", outcome.signal_number)
+    return ended
+
+
+def _write_ending(folder: RunFolder, result: dict[str, Any]) -> None:
+    """Write how a run ended that has no result; on a full disk it goes on saying ``running``, read as partial."""
+    with suppress(OSError):
+        folder.write_result({**result, "steps_done": summary.steps_done(folder)})
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{type(error).__name__}: {error.strerror}"  # without the path: the result names no machine
+    return f"{type(error).__name__}: {one_line(error)}"
 
 
 def _trained(planned: Plan, folder: RunFolder, state: TrainState) -> Outcome:
@@ -192,10 +207,24 @@ def _clear(folder: RunFolder) -> None:
             path.unlink()
 
 
+class _RunLog(logging.FileHandler):
+    """A log that a full disk cuts short without a word."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's own name)
+        """Nothing: what cannot be logged has its own error where it matters."""
+
+
 @contextmanager
 def run_log(folder: RunFolder) -> Iterator[None]:
-    """Send what the package logs to the run's ``run.log`` too, with the time and down to tracebacks."""
-    handler = logging.FileHandler(folder.log, encoding="utf-8")
+    """Send what the package logs to the run's ``run.log`` too, with the time and down to tracebacks.
+
+    Raises:
+        LabError: the file cannot be opened.
+    """
+    try:
+        handler = _RunLog(folder.log, encoding="utf-8")
+    except OSError as error:
+        raise unwritable(folder.log, error) from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     handler.setLevel(logging.DEBUG)
     logger = logging.getLogger("lab")
@@ -204,7 +233,8 @@ def run_log(folder: RunFolder) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-        handler.close()
+        with suppress(OSError):
+            handler.close()
 
 
 def peak_memory_mib(device: Device) -> float:

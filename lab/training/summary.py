@@ -35,7 +35,7 @@ def opening(config: RunConfig, architecture: Architecture, tokens: TokenSet, bat
     return {
         "status": "running",
         "reason": None,
-        "config": config.as_dict(),
+        "config": settings(config),
         "steps_done": 0,
         "early_loss": None,
         "final_loss": None,
@@ -61,7 +61,20 @@ def opening(config: RunConfig, architecture: Architecture, tokens: TokenSet, bat
     }
 
 
-def closing(config: RunConfig, folder: RunFolder, outcome: Outcome, steps_done: int) -> dict[str, Any]:
+def settings(config: RunConfig) -> dict[str, Any]:
+    """The configuration without the folders of the data files, which say more of the machine than of the run."""
+    values = config.as_dict()
+    if "file" in values["data"]:
+        values["data"]["file"] = [Path(file).name for file in values["data"]["file"]]
+    return values
+
+
+def steps_done(folder: RunFolder) -> int:
+    """Steps that have a line in the metrics."""
+    return len(read_lines(folder.metrics)) if folder.metrics.exists() else 0
+
+
+def closing(config: RunConfig, folder: RunFolder, outcome: Outcome) -> dict[str, Any]:
     """What the metrics and the last validation come to."""
     lines = read_lines(folder.metrics)
     loss, grad_norm = column(lines, "loss"), column(lines, "grad_norm")
@@ -73,7 +86,7 @@ def closing(config: RunConfig, folder: RunFolder, outcome: Outcome, steps_done: 
     return {
         "status": "done" if reason is None else "diverged",
         "reason": reason,
-        "steps_done": steps_done,
+        "steps_done": len(lines),
         "early_loss": early,
         "final_loss": final.loss if final else None,
         "bits_per_byte": final.bits_per_byte if final else None,
