@@ -5,10 +5,10 @@ From there on no code knows a configuration library.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -134,11 +134,14 @@ class RunConfig(Plain):
         Raises:
             ConfigError: names the key, the value and what is allowed.
         """
-        tree = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.create(cfg), resolve=True))
+        try:
+            tree = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.create(cfg), resolve=True))
+        except OmegaConfBaseException as error:  # an interpolation of something that is not there
+            raise ConfigError(f"{error.full_key}: {one_line(error.msg or error)}") from error
         known = {field.name for field in dataclasses.fields(RunConfig)}
         for key in tree:
             if key not in known:
-                raise ConfigError(f"unknown key '{key}'{did_you_mean(key, known)}")
+                raise ConfigError(_unknown("", str(key), known))
         for key in sorted(known - tree.keys()):
             raise ConfigError(f"{key} is not set")
         plain = {field.name: tree[field.name] for field in dataclasses.fields(Plain)}
@@ -198,6 +201,13 @@ def _menu(group: str) -> str:
     return ", ".join(choices.names(group))
 
 
+def _unknown(prefix: str, key: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    near = did_you_mean(key, names).replace("mean '", f"mean '{prefix}")
+    owner = f"{prefix.rstrip('.')} has" if prefix else "the keys are"
+    return f"unknown key '{prefix}{key}': {owner} {', '.join(names) or 'no keys'}{near}"
+
+
 def _section(path: str, kind: type[T], values: Any) -> T:
     """One frozen dataclass, its keys, types and ranges checked."""
     prefix = f"{path}." if path else ""
@@ -207,10 +217,11 @@ def _section(path: str, kind: type[T], values: Any) -> T:
     fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for key in values:
         if key not in fields:
-            raise ConfigError(f"unknown key '{prefix}{key}'{did_you_mean(str(key), fields)}")
+            raise ConfigError(_unknown(prefix, str(key), [name for name in fields if name != "name"]))
     values = {
         key: [value] if isinstance(value, str) and hints[key] == list[str] else value
         for key, value in values.items()
+        if value != "???"
     }
     try:
         merged = OmegaConf.merge(OmegaConf.structured(kind), values)
@@ -221,13 +232,38 @@ def _section(path: str, kind: type[T], values: Any) -> T:
         missing = next(name for name in fields if name not in values)
         raise ConfigError(f"{prefix}{missing} is not set") from error
     except OmegaConfBaseException as error:
-        raise ConfigError(_type_error(prefix, values, error)) from error
+        raise ConfigError(_type_error(prefix, hints, values, error)) from error
 
 
-def _type_error(prefix: str, values: Mapping[str, Any], error: OmegaConfBaseException) -> str:
-    """OmegaConf's complaint as one line that opens with the whole key."""
-    key = str(error.full_key or error.key or "").split("[")[0]
-    reason = one_line(str(error).split("full_key")[0])
-    if error.key is None and not key:
-        return f"{prefix.rstrip('.')}: {reason}"
-    return f"{prefix}{key} {values.get(key)!r}: {reason}"
+def _type_error(
+    prefix: str, hints: Mapping[str, Any], values: Mapping[str, Any], error: OmegaConfBaseException
+) -> str:
+    """A value of the wrong type: its whole key, what it is, and what it must be."""
+    key = str(error.full_key or error.key or "").split("[")[0].split(".")[0]
+    if key not in hints:
+        return f"{prefix}{key}: {one_line(error.msg or error).partition(' full_key:')[0]}"
+    value = values.get(key)
+    text = (
+        {None: "null", True: "true", False: "false"}.get(value)
+        if value is None or isinstance(value, bool)
+        else None
+    )
+    text = text or (f"'{value}'" if isinstance(value, str) else str(value))
+    near = did_you_mean(str(value), _members(hints[key]))
+    return f"{prefix}{key} {text} must be {_words(hints[key])}{near}"
+
+
+def _members(hint: Any) -> list[str]:
+    return [str(member) for member in hint] if isinstance(hint, type) and issubclass(hint, StrEnum) else []
+
+
+def _words(hint: Any) -> str:
+    """A type in words."""
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
+    if hint in names:
+        return names[hint]
+    if _members(hint):
+        return f"one of {', '.join(_members(hint))}"
+    if get_origin(hint) is list:
+        return "a text or a list like [A,B]"
+    return " or ".join(_words(part) for part in get_args(hint)) or str(hint)

@@ -1,6 +1,6 @@
 """Hydra's sweeper interface, handed on to ``lab.study.sweeper``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
@@ -32,23 +32,39 @@ class LabSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> Any:
-        """Run one job for each combination of the overrides' values."""
+        """Run one job for each combination of the overrides' values.
+
+        Raises:
+            LabError: a run is refused, and none is started; or a run failed.
+        """
         from hydra.core.override_parser.overrides_parser import OverridesParser
 
-        from lab.study.sweeper import check_all, product
+        from lab.study.sweeper import check_all, conclude, product
 
         assert self.hydra_context is not None
         assert self.launcher is not None
-        assert self.config is not None
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
         runs = product(parser.parse_overrides(arguments))
-        load = self.hydra_context.config_loader.load_sweep_config
-        check_all([(run, without_hydra(load(self.config, run))) for run in runs])
-        return [self.launcher.launch(runs, initial_job_idx=0)]
+        check_all(runs, self._tree, self._plan)
+        jobs = self.launcher.launch(runs, initial_job_idx=0)
+        conclude(jobs)
+        return [jobs]
 
+    def _tree(self, overrides: Any) -> DictConfig:
+        """A job's configuration as the task sees it."""
+        assert self.hydra_context is not None
+        assert self.config is not None
+        tree = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
+        with open_dict(tree):
+            del tree["hydra"]
+        return tree
 
-def without_hydra(config: DictConfig) -> DictConfig:
-    """A job's configuration as the task sees it."""
-    with open_dict(config):
-        del config["hydra"]
-    return config
+    def _plan(self, config: Any) -> object:
+        """Check a run against its data; against this machine's devices only if it is to run here."""
+        from hydra._internal.core_plugins.basic_launcher import BasicLauncher
+
+        from lab.config import Device
+        from lab.training.run import plan
+
+        here = isinstance(self.launcher, BasicLauncher)
+        return plan(config if here else replace(config, device=Device.auto))

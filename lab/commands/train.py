@@ -1,15 +1,21 @@
 """Train one run, or with -m a sweep: `lab train norm=rmsnorm attn=gqa seed=1`."""
 
+import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from lab.errors import ConfigError, LabError
+from lab.commands._parser import Parser
+from lab.compose import one_line_errors, spelled
+from lab.errors import LabError
 from lab.paths import conf_dir
 
 if TYPE_CHECKING:
@@ -17,91 +23,97 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lab")
 
-_ended: list["Trained"] = []
-_failed: list[LabError] = []
+_refused: list[LabError] = []
+"""Why the one run of a call without -m came to nothing: Hydra prints lines of its own about an exception."""
 
 
 def main(argv: list[str]) -> int:
-    """Hand the arguments to Hydra, and say in the end what came of them.
+    """Hand the arguments to Hydra; the exit status.
 
     Raises:
-        LabError: something in the arguments is refused, or the only run failed.
+        LabError: something in the arguments is refused, or a run failed.
     """
-    from lab.compose import one_line_errors, spelled
-
-    words = [spelled(word) for word in argv]
-    if "--version" in words:
+    if "--version" in argv:
         import lab
 
         print(lab.__version__)
         return 0
-    sys.argv = ["lab train", *words]
+    parser = Parser(prog="lab train", parents=[get_args_parser()], add_help=False)
+    options = parser.parse_with_overrides([spelled(word) for word in argv])
+    _check_options(parser, options)
+    sys.argv = ["lab train", *_flags(parser, options), *options.overrides]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands its errors on instead of printing them
-    _log_to_console()
-    _ended.clear()
-    _failed.clear()
-    with one_line_errors(words, config_dir=_config_dir(words)):
+    log_to_console()
+    _refused.clear()
+    GlobalHydra.instance().clear()
+    with one_line_errors(options.overrides, config_dir=options.config_dir):
         _hydra_main()
-    return _report()
+    if _refused:
+        raise _refused.pop()
+    return 0
 
 
-def _task(cfg: DictConfig) -> float | None:
-    """One job of Hydra's."""
+def _check_options(parser: Parser, options: argparse.Namespace) -> None:
+    """Refuse what Hydra answers with a traceback."""
+    modes = [f"--{mode}" for mode in ("run", "multirun", "cfg", "info") if getattr(options, mode)]
+    if len(modes) > 1:
+        parser.error(f"{' and '.join(modes)} exclude each other")
+    if options.resolve and not (options.cfg or options.help):
+        parser.error("--resolve goes with --cfg or --help")
+    if options.experimental_rerun:
+        parser.error("--experimental-rerun is not supported: give the overrides again, a run is resumed or found")
+    if options.shell_completion:
+        parser.error('--shell-completion belongs to lab itself: eval "$(lab -sc install=bash)"')
+
+
+def _flags(parser: Parser, options: argparse.Namespace) -> list[str]:
+    """The options that were given, in front: Hydra takes no override after an option that follows one."""
+    flags: list[str] = []
+    for action in parser._actions:
+        value = getattr(options, action.dest, None)
+        if action.option_strings and value:
+            flags += [action.option_strings[0]] + ([] if value is True else [value])
+    return flags
+
+
+def _task(cfg: DictConfig) -> "Trained | None":
+    """One job of Hydra's, perhaps in a process of its own."""
     from lab.config import RunConfig
     from lab.training.run import train
 
+    log_to_console()
     try:
-        trained = train(RunConfig.decode(cfg))
-    except ConfigError:
-        raise
-    except LabError as error:  # the other runs of a sweep go on
-        log.error("%s", error)
-        _failed.append(error)
+        return train(RunConfig.decode(cfg))
+    except Exception as error:
+        if HydraConfig.get().mode is RunMode.MULTIRUN:  # the other runs go on; the sweeper counts
+            words = " ".join(HydraConfig.get().overrides.task)
+            known = isinstance(error, LabError)
+            log.error("%s (in the run %s)", error, words, exc_info=None if known else error)
+            raise
+        if not isinstance(error, LabError):
+            raise
+        _refused.append(error)
         return None
-    _ended.append(trained)
-    loss: float | None = trained.result["final_loss"]
-    return loss
 
 
 _hydra_main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")(_task)
 
 
-def _report() -> int:
-    """The last lines, and the exit status: 1 if a run failed."""
-    done = sum(trained.was_done for trained in _ended)
-    if len(_ended) + len(_failed) > 1:
-        diverged = sum(trained.result["status"] == "diverged" for trained in _ended)
-        parts = [f"{len(_ended) - done} trained", f"{done} already done"]
-        parts += [f"{diverged} of them diverged"] if diverged else []
-        parts += [f"{len(_failed)} failed"] if _failed else []
-        log.info("%d runs: %s. `lab table` shows them.", len(_ended) + len(_failed), ", ".join(parts))
-    return 1 if _failed else 0
+class _Console(logging.Handler):
+    """Prints what the package logs, as it is, on standard output; warnings on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        stream = sys.stdout if record.levelno < logging.WARNING else sys.stderr
+        try:
+            print(self.format(record), file=stream, flush=True)
+        except BrokenPipeError:  # `lab train | head`: the run goes on, and run.log has it all
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _config_dir(words: list[str]) -> str | None:
-    """The value of --config-dir, which Hydra reads itself, for the choices an error lists."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word in ("--config-dir", "-cd"):
-            return following
-        if word.startswith("--config-dir="):
-            return word.partition("=")[2]
-    return None
-
-
-def _between(low: int, high: int) -> Callable[[logging.LogRecord], bool]:
-    return lambda record: low <= record.levelno <= high
-
-
-def _log_to_console() -> None:
-    """Print what the package logs, as it is, on standard output; warnings on standard error."""
+def log_to_console() -> None:
+    """Let the package speak; in each process once."""
     logger = logging.getLogger("lab")
     logger.setLevel(logging.DEBUG)
     logger.propagate = False
-    if any(getattr(handler, "is_console", False) for handler in logger.handlers):
-        return
-    for stream, low, high in ((sys.stdout, logging.INFO, logging.INFO), (sys.stderr, logging.WARNING, 100)):
-        handler = logging.StreamHandler(stream)
-        handler.setFormatter(logging.Formatter("%(message)s"))
-        handler.addFilter(_between(low, high))
-        handler.is_console = True  # type: ignore[attr-defined]
-        logger.addHandler(handler)
+    if not any(isinstance(handler, _Console) for handler in logger.handlers):
+        logger.addHandler(_Console(level=logging.INFO))

@@ -1,11 +1,16 @@
 """What ``-m`` means: every combination of the values given, each checked before the first one is trained."""
 
 import itertools
-from collections.abc import Sequence
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from lab.config import RunConfig
-from lab.errors import ConfigError
+from lab.errors import ConfigError, LabError
+
+log = logging.getLogger(__name__)
 
 
 class Override(Protocol):
@@ -34,14 +39,50 @@ def product(overrides: Sequence[Override]) -> list[list[str]]:
     return [list(row) for row in itertools.product(*rows)]
 
 
-def check_all(trees: Sequence[tuple[Sequence[str], Any]]) -> None:
-    """Decode every run of a sweep, so that a mistake costs no training.
+def check_all(
+    runs: Sequence[Sequence[str]],
+    trees: Callable[[Sequence[str]], Any],
+    plan: Callable[[RunConfig], object],
+) -> None:
+    """Check every run of a sweep, so that a mistake costs no training.
+
+    Args:
+        runs: the overrides of each run.
+        trees: composes a run's configuration.
+        plan: checks what needs the data; runs that differ in seeds alone share the answer.
 
     Raises:
-        ConfigError: names the run by its overrides, and the mistake.
+        LabError: names the mistake, and the run by its overrides.
     """
-    for overrides, tree in trees:
+    planned: list[RunConfig] = []
+    for overrides in runs:
         try:
-            RunConfig.decode(tree)
-        except ConfigError as error:
-            raise ConfigError(f"{error} (in the run {' '.join(overrides)})") from error
+            config = RunConfig.decode(trees(overrides))
+            alike = replace(config, seed=0, study_seed=0, fresh=False)
+            if alike not in planned:
+                plan(config)
+                planned.append(alike)
+        except LabError as error:
+            own = [word for word in overrides if any(word not in run for run in runs)]
+            raise ConfigError(
+                f"{error} (in the run {' '.join(own)}; none was started)" if own else str(error)
+            ) from error
+
+
+def conclude(jobs: Sequence[Any]) -> None:
+    """Say what came of a sweep, from what Hydra's launcher returned for each run.
+
+    Raises:
+        LabError: a run failed.
+    """
+    ended = [job.return_value for job in jobs if job.status.name == "COMPLETED"]
+    done = sum(trained.was_done for trained in ended)
+    statuses = Counter(trained.result["status"] for trained in ended)
+    parts = [f"{len(ended) - done} trained", f"{done} already done"]
+    parts += [f"{statuses['diverged']} of them diverged"] if statuses["diverged"] else []
+    failed = len(jobs) - len(ended)
+    parts += [f"{failed} failed"] if failed else []
+    summary = f"{len(jobs)} run{'' if len(jobs) == 1 else 's'}: {', '.join(parts)}. `lab table` shows them."
+    if failed:
+        raise LabError(summary)
+    log.info("%s", summary)

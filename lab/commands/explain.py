@@ -1,0 +1,196 @@
+"""Say what a run comes to, without training it: parameters, FLOPs, tokens, what `auto` means here, and papers."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lab import choices
+from lab.commands._parser import Parser
+
+if TYPE_CHECKING:
+    from lab.training.run import Plan
+
+PIPE_WIDTH = 100
+"""Columns where the output is no terminal."""
+
+
+def main(argv: list[str]) -> int:
+    """Run ``lab explain``; the exit status.
+
+    Raises:
+        LabError: the configuration or its data are refused.
+    """
+    options = _parser().parse_with_overrides(argv)
+
+    from lab.compose import compose_config
+
+    config = compose_config(options.overrides, config_dir=options.config_dir)
+
+    from lab.training.run import plan
+
+    facts = explain(plan(config))
+    if options.format == "json":
+        print(json.dumps(facts, indent=2, ensure_ascii=False))
+    else:
+        _print_text(facts)
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="lab explain",
+        description=f"{__doc__} Data and tokenizer are prepared if they are new.",
+    )
+    parser.add_argument(
+        "overrides",
+        metavar="OVERRIDE",
+        nargs="*",
+        help="as for lab train: norm=layernorm, attn.n_kv_heads=1",
+    )
+    parser.add_argument("--config-dir", "-cd", metavar="DIR", help="a folder with configuration files of your own")
+    parser.add_argument(
+        "--format",
+        choices=["text", "json"],
+        default="text",
+        help="a page for people, or JSON (default: text)",
+    )
+    return parser
+
+
+def explain(planned: "Plan") -> dict[str, Any]:
+    """The facts of a run that could be trained."""
+    from lab.model.count import FLOPS_FORMULA, parameters, training_flops_per_token
+
+    config, model = planned.config, planned.architecture.outline()
+    sizes, train, tokens = planned.architecture.dims, config.train, planned.tokens
+    counted = parameters(model)
+    folder, status = _folder(planned.run_id)
+    per_step = train.batch_size * sizes.max_seq_len
+    return {
+        "id": planned.run_id,
+        "status": status,
+        "folder": folder,
+        "parameters": {"total": counted.total, "non_embedding": counted.non_embedding},
+        "flops_per_token": training_flops_per_token(model, sizes.max_seq_len),
+        "flops_formula": FLOPS_FORMULA,
+        "model": {
+            "dim": sizes.dim,
+            "n_layers": sizes.n_layers,
+            "n_heads": sizes.n_heads,
+            "head_dim": sizes.head_dim,
+            "max_seq_len": sizes.max_seq_len,
+            "vocab_size": sizes.vocab_size,
+            "tie_embeddings": config.model.tie_embeddings,
+        },
+        "device": str(config.device),
+        "precision": str(config.precision),
+        "threads": config.threads,
+        "attention_path": sorted({attn.path for attn in model.attention()}),
+        "steps": train.steps,
+        "tokens_per_step": per_step,
+        "tokens": train.steps * per_step,
+        "epochs": planned.batches.epochs(train.steps),
+        "data": {
+            "train_tokens": len(tokens.train),
+            "val_tokens": len(tokens.val),
+            "test_tokens": len(tokens.test),
+            "split": tokens.note,
+        },
+        "seed": config.seed,
+        "components": list(_components(config.as_dict())),
+    }
+
+
+def _folder(run_id: str) -> tuple[str, str]:
+    """Where the run lies or will lie, and how far it is."""
+    from lab.paths import runs_dir
+    from lab.runs.store import RunFolder
+
+    folder = RunFolder(runs_dir() / run_id)
+    result = folder.result()
+    status = "new" if result is None else str(result["status"])
+    if folder.path.is_dir() and status in ("new", "running", "partial"):
+        status = "running" if folder.is_locked() else "partial" if result else "new"
+    return str(folder.path), status
+
+
+def _components(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What was chosen of each group, with the first line of the module that says what it is."""
+    for group in choices.GROUPS:
+        chosen = config[group].values() if group in choices.COMBINED else [config[group]]
+        for values in chosen:
+            module = choices.load(group, values["name"])
+            yield {
+                "group": group,
+                "name": values["name"],
+                "description": (module.__doc__ or "").strip().partition("\n")[0],
+                "settings": {key: value for key, value in values.items() if key != "name"},
+            }
+
+
+STATUS_WORDS = {
+    "new": "not trained yet",
+    "running": "being trained now",
+    "partial": "begun and stopped: lab train resumes it",
+    "done": "done: lab train finds it and trains nothing",
+    "diverged": "diverged: lab train finds it and trains nothing",
+    "failed": "failed: lab train tries it again",
+}
+
+
+def _print_text(facts: Mapping[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    page = Table.grid(padding=(0, 2))
+    page.add_column(style="bold", no_wrap=True)
+    page.add_column(overflow="fold")
+    for label, text in _lines(facts):
+        page.add_row(label, text)
+    console.print(page)
+    parts = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
+    for title in ("group", "choice"):
+        parts.add_column(title, no_wrap=True)
+    parts.add_column("what it is, and its settings", overflow="fold")
+    for part in facts["components"]:
+        settings = ", ".join(f"{key} {_value(value)}" for key, value in part["settings"].items())
+        parts.add_row(part["group"], part["name"], part["description"] + (f"\n{settings}" if settings else ""))
+    console.print()
+    console.print(parts)
+
+
+def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    model, data, counted = facts["model"], facts["data"], facts["parameters"]
+    yield "run", f"{facts['id']}, {STATUS_WORDS.get(facts['status'], facts['status'])}"
+    yield "folder", facts["folder"]
+    yield (
+        "model",
+        f"{model['n_layers']} layers, width {model['dim']}, {model['n_heads']} heads of {model['head_dim']}, "
+        f"{model['max_seq_len']} tokens, vocabulary {model['vocab_size']:,}, "
+        f"embeddings {'tied' if model['tie_embeddings'] else 'not tied'}",
+    )
+    yield "parameters", f"{counted['total']:,} in total, {counted['non_embedding']:,} without embeddings and head"
+    yield "FLOPs", f"{facts['flops_per_token']:,.0f} for a token in training: {facts['flops_formula']}"
+    yield (
+        "training",
+        f"{facts['steps']:,} steps of {facts['tokens_per_step']:,} tokens: {facts['tokens']:,} tokens, "
+        f"{facts['epochs']:.2f} epochs; seed {facts['seed']}",
+    )
+    yield (
+        "data",
+        f"{data['train_tokens']:,} train, {data['val_tokens']:,} val, {data['test_tokens']:,} test tokens; "
+        f"{data['split']}",
+    )
+    threads = f"{facts['threads']} thread{'' if facts['threads'] == 1 else 's'}"
+    path = " and ".join(facts["attention_path"])
+    yield "machine", f"{facts['device']} in {facts['precision']}, {threads}; attention by {path}"
+
+
+def _value(value: Any) -> str:
+    """A setting as it would be typed."""
+    if isinstance(value, list):
+        return f"[{','.join(map(str, value))}]"
+    return {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))
