@@ -1,0 +1,118 @@
+"""Pairing of weights by name, and the standard deviations of the initial weights."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from contracts.menu import SIZES, architecture, model
+
+from lab import choices
+from lab.model.init import initialize
+
+every_init = pytest.mark.parametrize("init", choices.names("init"))
+
+
+def drawn(state):
+    return {name: tensor for name, tensor in state.items() if name.endswith(".weight")}
+
+
+def shared(first, second):
+    """Names and shapes that agree, checked to hold equal values; and the names that do not."""
+    first, second = first.state_dict(), second.state_dict()
+    same = {name for name in first.keys() & second.keys() if first[name].shape == second[name].shape}
+    for name in same:
+        assert torch.equal(first[name], second[name]), name
+    return same, (first.keys() | second.keys()) - same
+
+
+@every_init
+@pytest.mark.parametrize(
+    "group", ["norm", "activation", "attn", "block", "position", "stability", "regularization"]
+)
+def test_variants_of_one_seed_share_every_tensor_whose_name_and_shape_agree(group, init):
+    nets = [model(**{group: name}, init=init) for name in choices.names(group)]
+    for net in nets[1:]:
+        same, _ = shared(nets[0], net)
+        assert {"embedding.weight", "head.weight"} <= same
+
+
+def test_only_gains_and_biases_differ_between_norms():
+    _, apart = shared(model(norm="layernorm"), model(norm="rmsnorm"))
+    assert apart
+    assert all(name.endswith("norm.bias") for name in apart)
+
+
+def test_gated_and_plain_feed_forward_share_everything_else():
+    _, apart = shared(model(activation="swiglu"), model(activation="gelu"))
+    assert apart
+    assert all(".ffn." in name for name in apart)
+
+
+def test_two_plain_activations_share_all():
+    _, apart = shared(model(activation="relu"), model(activation="gelu"))
+    assert not apart
+
+
+def test_grouped_and_full_attention_share_all_but_keys_and_values():
+    _, apart = shared(model(attn="mha"), model(attn="gqa"))
+    assert apart == {f"blocks.{i}.attn.{part}.weight" for i in range(SIZES.n_layers) for part in "kv"}
+
+
+def test_depth_leaves_the_first_layers_alone():
+    deeper = dataclasses.replace(SIZES, n_layers=3)
+    same, apart = shared(model(init="normal"), model(init="normal", dims=deeper))
+    assert all(name.startswith("blocks.2.") for name in apart)
+    assert any(name.startswith("blocks.1.") for name in same)
+
+
+@every_init
+@pytest.mark.parametrize(("study_seed", "seed"), [(0, 2), (1, 1), (1, 0)])
+def test_other_seeds_differ_in_every_drawn_tensor(init, study_seed, seed):
+    arch = architecture(init=init, position="learned", norm="layernorm")
+    first = drawn(arch.build(study_seed=0, seed=1).state_dict())
+    second = drawn(arch.build(study_seed=study_seed, seed=seed).state_dict())
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        assert not (tensor == second[name]).any(), name
+
+
+@every_init
+def test_no_two_tensors_of_a_model_are_drawn_alike(init):
+    weights = list(drawn(model(init=init, attn="mha").state_dict()).values())
+    starts = {tuple((w.flatten()[:4] / w.flatten()[0]).tolist()) for w in weights}
+    assert len(starts) == len(weights)
+
+
+@every_init
+def test_drawing_again_gives_the_same_whatever_the_weights_were(init):
+    arch = architecture(init=init)
+    net, fresh = arch.build(study_seed=0, seed=9), arch.build(study_seed=0, seed=1)
+    initialize(net, arch.init, arch.dims, study_seed=0, seed=1)
+    for name, tensor in drawn(fresh.state_dict()).items():
+        assert torch.equal(tensor, net.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("init", ["gpt2", "normal"])
+def test_standard_deviations(init):
+    """Tolerance: five standard errors, s / sqrt(2n) of the deviation and s / sqrt(n) of the mean."""
+    dims = dataclasses.replace(SIZES, dim=64, head_dim=16, n_layers=3, vocab_size=257, max_seq_len=64)
+    net = model(init=init, position="learned", dims=dims)
+    weights = drawn(dict(net.named_parameters()))
+    assert {"embedding.weight", "head.weight", "position.table.weight", "blocks.2.ffn.out.weight"} <= weights.keys()
+    for name, weight in weights.items():
+        std = 0.02
+        if init == "gpt2" and name == "position.table.weight":
+            std = 0.01
+        if init == "gpt2" and name.endswith((".attn.out.weight", ".ffn.out.weight")):
+            std = 0.02 / math.sqrt(2 * 3)
+        n = weight.numel()
+        assert weight.std().item() == pytest.approx(std, rel=5 / math.sqrt(2 * n)), name
+        assert abs(weight.mean().item()) < 5 * std / math.sqrt(n), name
+
+
+def test_gains_start_at_one_and_biases_at_zero():
+    net = model(norm="layernorm", stability="qk_norm")
+    for name, parameter in net.named_parameters():
+        if name.endswith((".gain", ".bias")):
+            assert (parameter == (1 if name.endswith(".gain") else 0)).all(), name
