@@ -67,7 +67,8 @@ def _arguments(command: str, words: list[str], word: str) -> list[str]:
     try:
         import_module(f"lab.commands.{command}").main(words)
     except Candidates as found:
-        return [*found.words, *(_overrides(words, word) if found.overrides else [])]
+        path = word.startswith((".", "/", "~/"))
+        return [*found.words, *(_overrides(words, word) if found.overrides and not path else [])]
     except (Exception, SystemExit):
         return []
     finally:

@@ -2,31 +2,29 @@
 
 import re
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import yaml  # type: ignore[import-untyped]
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
+from hydra.plugins.completion_plugin import DefaultCompletionPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from lab import choices
-from lab.errors import ConfigError, LabError, did_you_mean, one_line
+from lab.errors import ConfigError, LabError, one_line
+from lab.hints import check_choice, group_choices, missing, spelled, unknown_key
 from lab.paths import conf_dir
 
 if TYPE_CHECKING:
     from lab.config import RunConfig
 
 CONFIG_NAME = "train"
-
-ALIASES = {"attention": "attn"}
-"""Other spellings of a group's name that the command line takes."""
 
 
 def compose_config(overrides: Sequence[str], *, config_dir: str | None = None) -> "RunConfig":
@@ -64,14 +62,6 @@ def search_path(config_dir: str | None) -> list[str]:
         return []
     folder = str(Path(config_dir).resolve()).replace("\\", "\\\\").replace("'", "\\'")
     return [f"hydra.searchpath=['file://{folder}']"]
-
-
-def spelled(word: str) -> str:
-    """An override with its group's name in the project's own spelling."""
-    match = re.match(r"([+~]*)(\w+)([.=@].*|$)", word, re.DOTALL)
-    if match is None or match[2] not in ALIASES:
-        return word
-    return f"{match[1]}{ALIASES[match[2]]}{match[3]}"
 
 
 @contextmanager
@@ -151,120 +141,52 @@ def _check(override: Override, config_dir: str | None) -> None:
         return
     value: Any = override.value()
     for chosen in value.list if override.is_choice_sweep() else [value]:
-        _check_choice(group, chosen, menu)
-
-
-def _check_choice(group: str, value: Any, menu: str) -> None:
-    several = group in choices.COMBINED
-    if several and isinstance(value, list):
-        if not value:
-            raise ConfigError(f"{group} [] is empty: write {group}=none, or names of {menu}")
-        twice = next((name for name in value if value.count(name) > 1), None)
-        if twice is not None:
-            raise ConfigError(f"{group}: '{twice}' is given twice")
-    elif isinstance(value, list):
-        raise ConfigError(f"{group} takes one choice and not a list: write {group}=NAME, one of {menu}")
-    for name in value if isinstance(value, list) else [value]:
-        text = _text(name)
-        if not isinstance(name, str) or "/" in name or not name:
-            raise ConfigError(f"{group} '{text}' is not one of {menu}{did_you_mean(text, menu.split(', '))}")
-
-
-def _text(value: Any) -> str:
-    """A value of Hydra's parser as it would be typed."""
-    return {None: "null", True: "true", False: "false"}.get(value, str(value)) if _plain(value) else str(value)
-
-
-def _plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool)
+        check_choice(group, chosen, menu)
 
 
 def _explain(error: Exception, overrides: Sequence[Override], config_dir: str | None) -> str:
     """What a library's exception says, in one line that names the key."""
     text = one_line(str(error).partition("See https")[0])
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        return _missing(error.missing_cfg_file, error.options, config_dir)
+        return missing(error.missing_cfg_file, error.options, config_dir)
     cause = error.__cause__ if isinstance(error, HydraException) else error
     if isinstance(cause, (ConfigKeyError, ConfigAttributeError)) and cause.full_key:
-        return _unknown_key(str(cause.full_key), overrides)
+        key = str(cause.full_key)
+        typed = next((o.key_or_group for o in overrides if f"{o.key_or_group}.".startswith(f"{key}.")), key)
+        return unknown_key(key, typed, cast(dict[str, Any], OmegaConf.to_container(_tree(overrides, config_dir))))
     if isinstance(cause, OmegaConfBaseException) and cause.full_key:
-        return f"{cause.full_key}: {one_line(cause.msg or cause).partition(' full_key:')[0]}"
+        return f"{cause.full_key}: {str(cause.msg or cause).splitlines()[0]}"
     if text.startswith("Ambiguous value"):
         several = next(o for o in overrides if o.is_sweep_override())
         key, values = several.get_key_element(), str(several.input_line).partition("=")[2]
         return f"{several.input_line} has several values: -m sweeps over them; a list is {key}=[{values}]"
-    if isinstance(error, yaml.YAMLError):
+    if _package(type(error).__module__) == "yaml":
         return f"a YAML file cannot be read: {text}"
     if isinstance(error, HydraException):
         return re.sub(r" (To append to your|Did you mean to override|Config search path:).*", "", text)
     return f"{type(error).__name__}: {text}"
 
 
-def _missing(name: str, options: Sequence[str] | None, config_dir: str | None) -> str:
-    """A YAML file that is not there: a choice of a group, or the config itself."""
-    group, _, choice = name.rpartition("/")
-    known = list(options) if options else group_choices(group, config_dir)
-    label = group or "--config-name"
-    menu = f" one of {', '.join(known)}" if known else " there"
-    return f"{label} '{choice}' is not{menu}{did_you_mean(choice, known)}"
-
-
-def _unknown_key(key: str, overrides: Sequence[Override]) -> str:
-    """A key that does not exist, as it was typed, with those that do."""
-    typed = next((o.key_or_group for o in overrides if f"{o.key_or_group}.".startswith(f"{key}.")), key)
-    tree: Any = OmegaConf.to_container(_tree(overrides))
-    place, inside, leaf = "", tree, key
-    for part in key.split("."):
-        leaf = part
-        if not isinstance(inside.get(part), Mapping):
-            break
-        place, inside = f"{place}.{part}" if place else part, inside[part]
-    if place.startswith("hydra") or key.startswith("hydra"):
-        return f"unknown key '{typed}'; `lab train --cfg hydra` shows Hydra's own"
-    if not place:
-        elsewhere = [path for path in leaves(tree) if path.rpartition(".")[2] == typed]
-        near = f"; did you mean '{elsewhere[0]}'?" if elsewhere else did_you_mean(leaf, [*tree, *ALIASES])
-        return f"unknown key '{typed}': the keys are {', '.join(sorted(tree))}{near}"
-    if leaf in inside:
-        return f"unknown key '{typed}': {place}.{leaf} is a value and has no keys"
-    near = did_you_mean(leaf, inside).replace("mean '", f"mean '{place}.")
-    owner = f"{place}={inside['name']}" if place in choices.GROUPS and "name" in inside else place
-    keys = ", ".join(name for name in inside if name != "name") or "no keys"
-    return f"unknown key '{typed}': {owner} has {keys}{_owners(place, leaf)}{near}"
-
-
-def _owners(group: str, key: str) -> str:
-    """Which choices have a key that the chosen one has not."""
-    if group not in choices.GROUPS:
-        return ""
-    if group in choices.COMBINED:
-        return f"; {group}=[{key}] chooses it" if key in group_choices(group) else ""
-    files = [conf_dir() / group / f"{name}.yaml" for name in group_choices(group)]
-    owners = [path.stem for path in files if key in yaml.safe_load(path.read_text(encoding="utf-8"))]
-    return f"; it is a key of {group}={' or '.join(owners)}" if owners else ""
-
-
-def _tree(overrides: Sequence[Override]) -> DictConfig:
+def _tree(overrides: Sequence[Override], config_dir: str | None) -> DictConfig:
     """The composition of what was chosen, or where that is not possible of the defaults."""
     chosen = [str(o.input_line) for o in overrides if o.key_or_group in {*choices.GROUPS, "model"}]
     with suppress(HydraException, OmegaConfBaseException):
-        return compose_tree([word for word in chosen if "," not in word or "[" in word])
+        single = [word for word in chosen if "," not in word or "[" in word]
+        return compose_tree([*single, *search_path(config_dir)])
     return compose_tree([])
 
 
-def leaves(tree: object, prefix: str = "") -> Iterator[str]:
-    """The dotted keys of all values."""
-    if not isinstance(tree, Mapping):
-        yield prefix
-        return
-    for key, value in tree.items():
-        yield from leaves(value, f"{prefix}.{key}" if prefix else str(key))
+class _Completion(DefaultCompletionPlugin):
+    """Hydra's completion, quicker where a group's name is typed: Hydra reads the configuration twice a group."""
 
+    folders: tuple[Path, ...]
 
-def group_choices(group: str, config_dir: str | None = None) -> list[str]:
-    """The YAML stems of a group, the user's own folder included."""
-    folders = [conf_dir() / group] + ([Path(config_dir) / group] if config_dir else [])
-    return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
+    def _query_config_groups(self, word: str, config_name: str | None, words: list[str]) -> tuple[list[str], bool]:
+        if not re.fullmatch(r"\w*", word) or word.startswith("hydra"):
+            found: tuple[list[str], bool] = super()._query_config_groups(word, config_name, words)
+            return found
+        groups = {path.parent.name for folder in self.folders for path in folder.glob("*/*.yaml")}
+        return [f"{group}=" for group in sorted(groups) if group.startswith(word)], False
 
 
 def complete_override(words: Sequence[str], word: str, *, config_dir: str | None = None) -> list[str]:
@@ -272,14 +194,13 @@ def complete_override(words: Sequence[str], word: str, *, config_dir: str | None
 
     In a list or a sweep, ``stability=[qk_norm,z`` or ``norm=none,r``, the last name is completed.
     """
-    from hydra.plugins.completion_plugin import DefaultCompletionPlugin
-
     own = spelled(word)
     before = re.match(r"[\w/]+=\[?(?:\w+,)*", own)
     head = before[0] if before and re.search(r"[\[,]", before[0]) else ""
     asked = f"{head.partition('=')[0]}={own.removeprefix(head)}" if head else own
     with hydra_here() as hydra:
-        plugin = DefaultCompletionPlugin(hydra.config_loader())
+        plugin = _Completion(hydra.config_loader())
+        plugin.folders = (conf_dir(), Path(config_dir)) if config_dir else (conf_dir(),)
         flags = [flag for flag in words if flag in ("-m", "--multirun")]
         given = [spelled(given) for given in words if "=" in given]
         line = " ".join([*flags, *search_path(config_dir), *given, asked])
@@ -287,6 +208,6 @@ def complete_override(words: Sequence[str], word: str, *, config_dir: str | None
     if head:
         found = [head + match.partition("=")[2] for match in found]
     if own != word:  # given in another spelling
-        there, here = own.partition("=")[0].split(".")[0], re.split(r"[.=]", word)[0]
+        there, here = re.split(r"[.=]", own)[0], re.split(r"[.=]", word)[0]
         found = [here + match.removeprefix(there) for match in found]
     return [match for match in found if word.startswith("hydra") or not match.startswith("hydra")]

@@ -5,6 +5,7 @@ From there on no code knows a configuration library.
 """
 
 import dataclasses
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +18,7 @@ from lab import choices
 from lab.component import Component, check, check_number
 from lab.data.corpus import CorpusConfig
 from lab.data.tokenizer import TokenizerConfig
-from lab.errors import ConfigError, did_you_mean, one_line
+from lab.errors import ConfigError, did_you_mean
 from lab.model.activation import ActivationConfig
 from lab.model.attn import AttnConfig
 from lab.model.block import BlockConfig
@@ -137,7 +138,7 @@ class RunConfig(Plain):
         try:
             tree = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.create(cfg), resolve=True))
         except OmegaConfBaseException as error:  # an interpolation of something that is not there
-            raise ConfigError(f"{error.full_key}: {one_line(error.msg or error)}") from error
+            raise ConfigError(f"{error.full_key}: {str(error.msg or error).splitlines()[0]}") from error
         known = {field.name for field in dataclasses.fields(RunConfig)}
         for key in tree:
             if key not in known:
@@ -241,14 +242,9 @@ def _type_error(
     """A value of the wrong type: its whole key, what it is, and what it must be."""
     key = str(error.full_key or error.key or "").split("[")[0].split(".")[0]
     if key not in hints:
-        return f"{prefix}{key}: {one_line(error.msg or error).partition(' full_key:')[0]}"
+        return f"{prefix}{key}: {str(error.msg or error).splitlines()[0]}"
     value = values.get(key)
-    text = (
-        {None: "null", True: "true", False: "false"}.get(value)
-        if value is None or isinstance(value, bool)
-        else None
-    )
-    text = text or (f"'{value}'" if isinstance(value, str) else str(value))
+    text = f"'{value}'" if isinstance(value, str) else json.dumps(value) if value in (None, True, False) else value
     near = did_you_mean(str(value), _members(hints[key]))
     return f"{prefix}{key} {text} must be {_words(hints[key])}{near}"
 

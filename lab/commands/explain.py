@@ -1,6 +1,7 @@
 """Say what a run comes to, without training it: parameters, FLOPs, tokens, what `auto` means here, and papers."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +151,6 @@ def _print_text(facts: Mapping[str, Any]) -> None:
     page.add_column(overflow="fold")
     for label, text in _lines(facts):
         page.add_row(label, text)
-    console.print(page)
     parts = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
     for title in ("group", "choice"):
         parts.add_column(title, no_wrap=True)
@@ -158,8 +158,12 @@ def _print_text(facts: Mapping[str, Any]) -> None:
     for part in facts["components"]:
         settings = ", ".join(f"{key} {_value(value)}" for key, value in part["settings"].items())
         parts.add_row(part["group"], part["name"], part["description"] + (f"\n{settings}" if settings else ""))
-    console.print()
-    console.print(parts)
+    with console.capture() as captured:
+        console.print(page, "", parts, sep="\n")
+    text = captured.get()
+    if not console.is_terminal:  # no blanks up to the width
+        text = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+    sys.stdout.write(text)
 
 
 def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

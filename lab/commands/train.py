@@ -14,8 +14,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from lab.commands._parser import Parser
-from lab.compose import one_line_errors, spelled
+from lab.compose import one_line_errors
 from lab.errors import LabError
+from lab.hints import spelled
 from lab.paths import conf_dir
 
 if TYPE_CHECKING:
