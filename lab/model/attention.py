@@ -148,22 +148,27 @@ class DotProductAttention(Attention):
 
     def _plain(self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range) -> Tensor:
         batch, length, source = q_BTNH.shape[0], len(pos_T), len(pos_S)
-        groups = self.n_heads // self.n_kv_heads
-        # Queries that share a key/value head become more rows of one product: (B, K, G T, H) x (B, K, H, S).
-        q_BKGTH = q_BTNH.reshape(batch, length, self.n_kv_heads, groups, self.head_dim).permute(0, 2, 3, 1, 4)
-        q_BKRH = q_BKGTH.reshape(batch, self.n_kv_heads, groups * length, self.head_dim) * self.scale
-        scores = q_BKRH @ k_BSKH.permute(0, 2, 3, 1)
-        scores_BNTS = self.stability.scores(scores.view(batch, self.n_heads, length, source))
+        kv_heads, groups = self.n_kv_heads, self.n_heads // self.n_kv_heads
+        # Queries that share a key/value head become more rows of one product: (B K, G T, H) x (B K, H, S).
+        q_BTKGH = q_BTNH.unflatten(2, (kv_heads, groups))
+        q_ARH = q_BTKGH.permute(0, 2, 3, 1, 4).reshape(batch * kv_heads, groups * length, self.head_dim)
+        k_AHS = k_BSKH.permute(0, 2, 3, 1).reshape(batch * kv_heads, self.head_dim, source)
+        v_ASH = v_BSKH.transpose(1, 2).reshape(batch * kv_heads, source, self.head_dim)
+        mask_TS = causal_mask(pos_T, pos_S, q_BTNH)
         bias = self.position.score_bias(q_BTNH, pos_T, pos_S)
-        if bias is not None:
-            scores_BNTS = scores_BNTS + bias
-        weights_BNTS = torch.softmax(scores_BNTS + causal_mask(pos_T, pos_S, scores_BNTS), dim=-1)
+        if bias is None and not self.stability.changes_scores:  # scale and mask within the product
+            scores_ARS = torch.baddbmm(mask_TS.repeat(groups, 1), q_ARH, k_AHS, alpha=self.scale)
+            weights_ARS = torch.softmax(scores_ARS, dim=-1)
+        else:
+            scores_BNTS = (q_ARH @ k_AHS * self.scale).view(batch, self.n_heads, length, source)
+            scores_BNTS = self.stability.scores(scores_BNTS)
+            scores_BNTS = scores_BNTS + (mask_TS if bias is None else mask_TS + bias)
+            weights_ARS = torch.softmax(scores_BNTS, dim=-1).view(q_ARH.shape[0], -1, source)
+        weights_BNTS = weights_ARS.view(batch, self.n_heads, length, source)
         if self.weights is not None:
             weights_BNTS = self.weights(weights_BNTS)
-        weights_BKRS = weights_BNTS.view(batch, self.n_kv_heads, groups * length, source)
-        y_BKGTH = (weights_BKRS @ v_BSKH.transpose(1, 2)).view(
-            batch, self.n_kv_heads, groups, length, self.head_dim
-        )
+            weights_ARS = weights_BNTS.view_as(weights_ARS)
+        y_BKGTH = (weights_ARS @ v_ASH).view(batch, kv_heads, groups, length, self.head_dim)
         y_BTNH = y_BKGTH.permute(0, 3, 1, 2, 4).reshape(batch, length, self.n_heads, self.head_dim)
         extra = self.position.value_bias(weights_BNTS, pos_T, pos_S)
         return y_BTNH if extra is None else y_BTNH + extra

@@ -2,7 +2,7 @@
 
 Training losses are functions of a few numbers per token: the logarithm of the softmax's denominator, the
 target's logit, and where asked the largest and the mean logit. ``lab.model.loss`` differentiates a loss with
-respect to these, and writes the gradient of the logits in closed form.
+respect to these, and writes the gradient of the logits over the logits in closed form.
 """
 
 import torch
@@ -10,46 +10,44 @@ from torch import Tensor
 
 
 class LogitStats:
-    """Per-token numbers of logits z_CV, each a leaf that a loss can be differentiated by."""
+    """Per-token numbers of logits, each a leaf that a loss can be differentiated by."""
 
-    def __init__(self, z_CV: Tensor, target_C: Tensor) -> None:
-        self._z_CV = z_CV
-        self.lse = torch.logsumexp(z_CV, dim=-1).requires_grad_()
-        """logsumexp over the vocabulary, nats."""
+    def __init__(self, z_CV: Tensor, target_C: Tensor, *, with_mean: bool) -> None:
+        """Take the numbers; ``z_CV`` is overwritten."""
+        self._target_C = target_C
         self.target = z_CV.gather(-1, target_C[:, None])[:, 0].requires_grad_()
         """Logit of the target."""
-        self._max: tuple[Tensor, Tensor] | None = None
-        self._mean: Tensor | None = None
+        self.mean = z_CV.mean(dim=-1).requires_grad_() if with_mean else None
+        """Mean logit; only there where a component sets ``needs_mean_logit``."""
+        with torch.no_grad():
+            self._top_C1 = z_CV.amax(dim=-1, keepdim=True)
+            self._exp_CV = z_CV.sub_(self._top_C1).exp_()
+            self._sum_C1 = self._exp_CV.sum(dim=-1, keepdim=True)
+            lse_C = (self._top_C1 + self._sum_C1.log())[:, 0]
+        self.lse = lse_C.requires_grad_()
+        """logsumexp over the vocabulary, nats."""
+        self._max: Tensor | None = None
 
     def max(self) -> Tensor:
         """Largest logit."""
         if self._max is None:
-            value_C, index_C = self._z_CV.max(dim=-1)
-            self._max = value_C.requires_grad_(), index_C
-        return self._max[0]
+            self._max = self._top_C1[:, 0].clone().requires_grad_()
+        return self._max
 
-    def mean(self) -> Tensor:
-        """Mean logit."""
-        if self._mean is None:
-            self._mean = self._z_CV.mean(dim=-1).requires_grad_()
-        return self._mean
-
-    def logit_gradient(self, loss_C: Tensor, target_C: Tensor) -> Tensor:
-        """Gradient of the sum of ``loss_C`` by the logits; overwrites them."""
-        asked = [self.lse, self.target]
-        extra = [t for t in (self._max[0] if self._max else None, self._mean) if t is not None]
-        grads = torch.autograd.grad(loss_C, asked + extra, torch.ones_like(loss_C), allow_unused=True)
+    def logit_gradient(self, loss_C: Tensor) -> Tensor:
+        """Gradient by the logits of the sum of ``loss_C``, a function of these numbers; can be taken once."""
+        leaves = {"lse": self.lse, "target": self.target, "max": self._max, "mean": self.mean}
+        asked = {name: leaf for name, leaf in leaves.items() if leaf is not None}
+        grads = torch.autograd.grad(loss_C, list(asked.values()), torch.ones_like(loss_C), allow_unused=True)
+        given = {name: grad[:, None] for name, grad in zip(asked, grads, strict=True) if grad is not None}
         with torch.no_grad():
-            known = dict(zip(map(id, asked + extra), grads, strict=True))
-            dlse, dtarget = grads[:2]
-            z_CV = self._z_CV
-            z_CV.sub_(self.lse[:, None]).exp_()
-            if dlse is not None:
-                z_CV.mul_(dlse[:, None])
-            if dtarget is not None:
-                z_CV.scatter_add_(-1, target_C[:, None], dtarget[:, None])
-            if self._max is not None and (dmax := known[id(self._max[0])]) is not None:
-                z_CV.scatter_add_(-1, self._max[1][:, None], dmax[:, None])
-            if self._mean is not None and (dmean := known[id(self._mean)]) is not None:
-                z_CV.add_(dmean[:, None] / z_CV.shape[-1])
-        return z_CV
+            dz_CV = self._exp_CV
+            top_C1 = dz_CV.argmax(dim=-1, keepdim=True) if "max" in given else None
+            dz_CV.mul_(given["lse"] / self._sum_C1 if "lse" in given else 0.0)
+            if "target" in given:
+                dz_CV.scatter_add_(-1, self._target_C[:, None], given["target"])
+            if top_C1 is not None:
+                dz_CV.scatter_add_(-1, top_C1, given["max"])
+            if "mean" in given:
+                dz_CV.add_(given["mean"] / dz_CV.shape[-1])
+        return dz_CV

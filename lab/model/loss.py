@@ -1,9 +1,9 @@
 """Next-token cross-entropy without the logits: head and loss together, one chunk of tokens at a time.
 
-The full logits of a batch and their gradient are the largest tensors of a small model. Here the head is applied
-to a chunk of tokens, the gradient of its logits is written over them in closed form, and both products of the
-head's backward follow at once. Penalties on the logits (z-loss and its kin) are functions of ``LogitStats`` and
-share the path. Equal to the plain loss in value and gradient.
+The full logits of a batch and their gradient are the largest tensors of a small model. Here the head is applied to
+a chunk of tokens, the gradient of its logits is written over them in closed form, and both products of the head's
+backward follow at once. Penalties on the logits (z-loss and its kin) are functions of ``LogitStats`` and share the
+path. Equal to the plain loss in value and gradient.
 """
 
 from typing import Any, NamedTuple
@@ -51,16 +51,22 @@ class _ChunkedLoss(torch.autograd.Function):
         dweight_VD = torch.zeros_like(weight_VD, dtype=wide) if wanted else None
         objective = torch.zeros((), dtype=wide, device=x_MD.device)
         nats = torch.zeros_like(objective)
-        rows = max(1, CHUNK_ELEMENTS // weight_VD.shape[0])
+        rows = max(1, CHUNK_ELEMENTS // len(weight_VD))
+        # One buffer for all chunks: a page that is touched for the first time is slow.
+        buffer_CV = x_MD.new_empty(min(rows, len(x_MD)), len(weight_VD))
         with torch.autocast(x_MD.device.type, enabled=False):
-            for first in range(0, x_MD.shape[0], rows):
-                chunk = slice(first, first + rows)
-                part = _chunk(x_MD[chunk], weight_VD, target_M[chunk], model, wide, denominator, wanted)
-                objective += part[0]
-                nats += part[1]
+            for first in range(0, len(x_MD), rows):
+                x_CD, target_C = x_MD[first : first + rows], target_M[first : first + rows]
+                raw_CV = torch.mm(x_CD, weight_VD.T, out=buffer_CV[: len(x_CD)])
+                loss, draw_CV = _chunk(raw_CV, target_C, model, denominator, wanted=wanted)
+                objective += loss.objective
+                nats += loss.nats
                 if dx_MD is not None and dweight_VD is not None:
-                    torch.mm(part[2], weight_VD, out=dx_MD[chunk])
-                    dweight_VD += part[2].T @ x_MD[chunk]
+                    torch.mm(draw_CV, weight_VD, out=dx_MD[first : first + rows])
+                    if wide == x_MD.dtype:
+                        dweight_VD.addmm_(draw_CV.T, x_CD)
+                    else:
+                        dweight_VD += draw_CV.T @ x_CD
         ctx.save_for_backward(dx_MD, None if dweight_VD is None else dweight_VD.to(weight_VD.dtype))
         ctx.mark_non_differentiable(nats)
         return objective, nats
@@ -72,32 +78,29 @@ class _ChunkedLoss(torch.autograd.Function):
 
 
 def _chunk(
-    x_CD: Tensor,
-    weight_VD: Tensor,
-    target_C: Tensor,
-    model: Transformer,
-    wide: torch.dtype,
-    denominator: int,
-    wanted: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Objective, nats, and the gradient of the logits by the objective, for one chunk of tokens."""
-    raw_CV = x_CD @ weight_VD.T
-    hooked = model.stability.changes_logits
+    raw_CV: Tensor, target_C: Tensor, model: Transformer, denominator: int, *, wanted: bool
+) -> tuple[TokenLoss, Tensor]:
+    """The loss of one chunk, and where wanted the gradient of its raw logits, which may be overwritten."""
+    stability, regularization = model.stability, model.regularization
+    hooked = stability.changes_logits
+    leaf_CV = raw_CV.detach().requires_grad_(hooked)
     with torch.enable_grad():
-        z_CV = model.stability.logits(raw_CV.requires_grad_()) if hooked else raw_CV
+        z_CV = stability.logits(leaf_CV)
     counted_C = target_C >= 0
-    safe_C = target_C.clamp(min=0)
-    stats_CV = z_CV.detach().to(wide, copy=hooked)
+    wide = torch.promote_types(raw_CV.dtype, torch.float32)
     with torch.enable_grad():
-        stats = LogitStats(stats_CV, safe_C)
+        stats = LogitStats(
+            z_CV.detach().to(wide, copy=hooked),
+            target_C.clamp(min=0),
+            with_mean=stability.needs_mean_logit or regularization.needs_mean_logit,
+        )
         nats_C = stats.lse - stats.target
-        loss_C = model.regularization.loss(nats_C, stats)
-        penalty_C = model.stability.loss(stats)
-        total_C = loss_C if penalty_C is None else loss_C + penalty_C
+        total_C = regularization.loss(nats_C, stats)
+        penalty_C = stability.loss(stats)
+        total_C = total_C if penalty_C is None else total_C + penalty_C
         scaled_C = torch.where(counted_C, total_C / denominator, 0.0)
-    nats = torch.where(counted_C, nats_C.detach(), 0.0).sum()
+    loss = TokenLoss(scaled_C.detach().sum(), torch.where(counted_C, nats_C.detach(), 0.0).sum())
     if not wanted:
-        return scaled_C.detach().sum(), nats, stats_CV
-    dz_CV = stats.logit_gradient(scaled_C, safe_C).to(x_CD.dtype)
-    draw_CV = torch.autograd.grad(z_CV, raw_CV, dz_CV)[0] if hooked else dz_CV
-    return scaled_C.detach().sum(), nats, draw_CV
+        return loss, raw_CV
+    dz_CV = stats.logit_gradient(scaled_C).to(raw_CV.dtype)
+    return loss, torch.autograd.grad(z_CV, leaf_CV, dz_CV)[0] if hooked else dz_CV

@@ -20,6 +20,9 @@ from lab.model.sizes import Dims
 class Regularization(nn.Module):
     """Hooks for the whole model, and the maker of the parts inside the layers."""
 
+    needs_mean_logit = False
+    """Whether ``loss`` asks for the mean logit."""
+
     def residual(self, spec: LayerSpec, dims: Dims) -> nn.Module | None:
         """A module y_BTD -> y_BTD for the end of each branch of layer ``spec``, after stability's."""
         return None
@@ -57,6 +60,7 @@ class RegularizationStack(Regularization):
         super().__init__()
         for name, part in sorted(parts.items()):
             self.add_module(name, part)
+        self.needs_mean_logit = any(part.needs_mean_logit for part in parts.values())
 
     def _parts(self) -> list[Regularization]:
         return cast(list[Regularization], list(self.children()))

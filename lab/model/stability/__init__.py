@@ -39,6 +39,8 @@ class Stability(nn.Module):
 
     changes_logits = False
     """Whether ``logits`` does anything."""
+    needs_mean_logit = False
+    """Whether ``loss`` asks for the mean logit."""
 
     def attention(self, spec: LayerSpec, dims: Dims, n_kv_heads: int) -> AttentionStability | None:
         """Hooks inside the attention of layer ``spec``, owned by it; None where there are none."""
@@ -108,6 +110,7 @@ class StabilityStack(Stability):
         for name, part in sorted(parts.items()):
             self.add_module(name, part)
         self.changes_logits = any(part.changes_logits for part in parts.values())
+        self.needs_mean_logit = any(part.needs_mean_logit for part in parts.values())
 
     def _parts(self) -> dict[str, Stability]:
         return cast(dict[str, Stability], dict(self.named_children()))

@@ -1,0 +1,60 @@
+# Everything here is one command; `make help` lists them.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: install
+install: $(INSTALLED)  ## an editable install with all checks' tools, in .venv/
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+.PHONY: quickstart
+quickstart: install  ## install, train two small variants on real prose, print their table
+	$(BIN)/lab train -m norm=layernorm,rmsnorm train.steps=150
+	$(BIN)/lab table
+
+.PHONY: test
+test: install  ## the fast tests, under 90 seconds
+	OMP_NUM_THREADS=1 $(PYTEST) -n 2 --dist worksteal -m "not slow and not gpu"
+
+.PHONY: test-slow
+test-slow: install  ## the tests that train for real, build a wheel, or kill processes
+	OMP_NUM_THREADS=1 $(PYTEST) -n 2 --dist worksteal -m "slow and not gpu"
+
+.PHONY: check
+check: install  ## formatting, lint, types, import layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: install  ## format and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: ci-system
+ci-system:  ## Debian packages that the tests need (none so far)
+	@true
+
+.PHONY: ci
+ci: check test test-slow  ## what CI runs
+
+.PHONY: bench
+bench: install  ## a training step against nanoGPT's: make bench NANOGPT=path/to/checkout
+	$(BIN)/python scripts/bench_step.py $(NANOGPT)
+
+.PHONY: clean
+clean:  ## remove the environment and what builds leave; outputs/ stays
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
