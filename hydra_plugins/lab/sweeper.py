@@ -39,22 +39,26 @@ class LabSweeper(Sweeper):
         """
         from hydra.core.override_parser.overrides_parser import OverridesParser
 
-        from lab.study.sweeper import check_all, conclude, product
+        from lab.study.sweeper import check_all, conclude, make_room, product
 
         assert self.hydra_context is not None
         assert self.launcher is not None
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
         runs = product(parser.parse_overrides(arguments))
         check_all(runs, self._tree, self._plan)
+        make_room()
         jobs = self.launcher.launch(runs, initial_job_idx=0)
         conclude(jobs)
         return [jobs]
 
     def _tree(self, overrides: Any) -> DictConfig:
         """A job's configuration as the task sees it."""
+        from lab.compose import one_line_errors
+
         assert self.hydra_context is not None
         assert self.config is not None
-        tree = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
+        with one_line_errors(overrides):
+            tree = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
         with open_dict(tree):
             del tree["hydra"]
         return tree

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 
 from lab.config import RunConfig
 from lab.errors import ConfigError, LabError
+from lab.paths import runs_dir
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +69,22 @@ def check_all(
             raise ConfigError(
                 f"{error} (in the run {' '.join(own)}; none was started)" if own else str(error)
             ) from error
+
+
+def make_room() -> None:
+    """Make the folder that the runs of a sweep go to.
+
+    Raises:
+        LabError: it cannot be written; said once, and not by every run.
+    """
+    folder = runs_dir()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        reason = None if os.access(folder, os.W_OK | os.X_OK) else "no permission to write"
+    except OSError as error:
+        reason = error.strerror
+    if reason:
+        raise LabError(f"{folder}: cannot be written ({reason}); LAB_OUTPUTS sets another place")
 
 
 def conclude(jobs: Sequence[Any]) -> None:
