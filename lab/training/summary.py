@@ -81,6 +81,7 @@ def closing(config: RunConfig, folder: RunFolder, outcome: Outcome) -> dict[str,
     reason = outcome.not_finite or diverged(loss)
     wall_s = column(read_lines(folder.timing), "wall_s")
     early = next((line.get("val_loss") for line in lines if line["step"] == early_step(config)), None)
+    tokens_per_step = config.train.batch_size * config.model.max_seq_len
     clip = config.optim.grad_clip
     final = outcome.final if reason is None else None
     return {
@@ -97,7 +98,7 @@ def closing(config: RunConfig, folder: RunFolder, outcome: Outcome) -> dict[str,
             }
         },
         "clipped_share": None if clip is None else sum(norm > clip for norm in grad_norm) / len(grad_norm),
-        "tokens_per_s": config.train.batch_size * config.model.max_seq_len / statistics.median(wall_s),
+        "tokens_per_s": tokens_per_step / statistics.median(wall_s) if wall_s else None,
     }
 
 
@@ -168,8 +169,9 @@ def closing_line(result: dict[str, Any]) -> str:
     if result["status"] == "diverged":
         return f"diverged: {result['reason']}"
     found = result["spikes"][spikes.LOCAL]
+    speed = "unknown" if result["tokens_per_s"] is None else f"{result['tokens_per_s']:,.0f}"
     return (
         f"done: val loss {result['final_loss']:.4f} nats/token (early {result['early_loss']:.4f}), "
-        f"{result['bits_per_byte']:.4f} bits per byte · {result['tokens_per_s']:,.0f} tokens/s · "
+        f"{result['bits_per_byte']:.4f} bits per byte · {speed} tokens/s · "
         f"spikes {found['loss']['spikes']} loss, {found['grad_norm']['spikes']} gradient norm, {spikes.LOCAL}"
     )

@@ -24,7 +24,7 @@ KEYS = {
     "overrides",
     [
         (),
-        ("precision=bf16", "train.steps=8", "model.max_seq_len=16"),
+        ("precision=bf16", "train.steps=8", "model.max_seq_len=16", "train.eval_every=null"),
         ("regularization=[dropout,weight_decay]", "stability=[qk_norm,z_loss]", "train.micro_batch_size=2"),
     ],
     ids=["fp32", "bf16", "noise"],
@@ -109,7 +109,7 @@ def test_variants_of_a_seed_are_paired(config):
         if override == "norm=layernorm":
             assert shared == tensors.keys()
             assert all(name.endswith("norm.bias") for name in other.keys() - shared)
-        assert len(shared) > 12
+        assert len(shared) > 9
         # only another shape, or another depth in GPT-2's scale of what writes to the residual stream
         allowed = {
             "activation=gelu": r"\.ffn\.",
