@@ -101,7 +101,7 @@ class DotProductAttention(Attention):
         self.out = Linear(self.n_heads * self.head_dim, dims.dim, bias=config.out_bias)
         self.position, self.stability = position, stability
         self.weights: torch.nn.Module | None = None
-        self.path = "plain" if stability.changes_scores else path
+        self.path = "plain" if stability.changes_scores or position.biases_values else path
 
     def use_weights(self, module: torch.nn.Module) -> None:
         """Pass the attention weights through a module, which only the plain path can do."""
@@ -150,7 +150,7 @@ class DotProductAttention(Attention):
         batch, length, source = q_BTNH.shape[0], len(pos_T), len(pos_S)
         kv_heads, groups = self.n_kv_heads, self.n_heads // self.n_kv_heads
         # Queries that share a key/value head become more rows of one product: (B K, G T, H) x (B K, H, S).
-        q_BTKGH = q_BTNH.unflatten(2, (kv_heads, groups))
+        q_BTKGH = q_BTNH.reshape(batch, length, kv_heads, groups, self.head_dim)
         q_ARH = q_BTKGH.permute(0, 2, 3, 1, 4).reshape(batch * kv_heads, groups * length, self.head_dim)
         k_AHS = k_BSKH.permute(0, 2, 3, 1).reshape(batch * kv_heads, self.head_dim, source)
         v_ASH = v_BSKH.transpose(1, 2).reshape(batch * kv_heads, source, self.head_dim)

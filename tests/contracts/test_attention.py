@@ -114,13 +114,18 @@ def test_groups_equal_heads_that_are_repeated(path):
     torch.testing.assert_close(full.logits(tokens()), grouped.logits(tokens()), rtol=1e-5, atol=1e-5)
 
 
+def of_product(_, left, right, **__):
+    """FLOPs of ``addmm_`` by shapes, which torch 2.13 leaves out of its count."""
+    return 2 * left[0] * left[1] * right[1]
+
+
 @every_attn
 @pytest.mark.parametrize("activation", choices.names("activation"))
 def test_the_flops_formula_equals_the_count_of_torch(attn, activation):
     """Counted: the matrix products of forward and backward of all blocks, the head and its loss."""
     batch, length = 2, SIZES.max_seq_len
     net, ids = model(attn=attn, activation=activation, path="plain"), tokens(batch, length)
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: of_product}) as counter:
         x_BTD, _ = net(ids)
         token_loss(net, x_BTD, ids, denominator=ids.numel()).objective.backward()
     formula = training_flops_per_token(net, length) * batch * length

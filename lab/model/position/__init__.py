@@ -21,8 +21,8 @@ class LayerPosition(nn.Module):
     block and nothing has to be read back from a device.
     """
 
-    biases_scores = False
-    """Whether ``score_bias`` returns anything; a fused kernel is used where it does not."""
+    biases_values = False
+    """Whether ``value_bias`` does anything; a fused kernel, which holds no weights, is used where it does not."""
 
     def rotate(self, q_BTNH: Tensor, k_BTKH: Tensor, pos_T: range) -> tuple[Tensor, Tensor]:
         """Change new queries and keys by their position; cached keys come rotated already."""
