@@ -13,8 +13,9 @@ SCRIPT = r"""_lab_completion() {
     local line="${COMP_LINE:0:COMP_POINT}" IFS=$'\n'
     local word="${line##*[[:space:]]}"
     COMPREPLY=($(COMP_LINE="$line" "${COMP_WORDS[0]/#\~/$HOME}" -sc query=bash 2>/dev/null))
-    local cut="${word%"${word##*[=:]}"}"
-    if [[ -n "$cut" && "$COMP_WORDBREAKS" == *[=:]* ]]; then
+    local breaks="${COMP_WORDBREAKS//[^=:]/}"
+    if [[ -n "$breaks" ]]; then
+        local cut="${word%"${word##*[$breaks]}"}"
         COMPREPLY=("${COMPREPLY[@]#"$cut"}")
     fi
     if [[ ${#COMPREPLY[@]} -eq 1 && "${COMPREPLY[0]}" == *[=./] ]]; then
@@ -22,7 +23,7 @@ SCRIPT = r"""_lab_completion() {
     fi
 }
 complete -o default -F _lab_completion lab"""
-"""Readline replaces only what stands after a ``=``, so what stands before it is cut from the answers."""
+"""Readline replaces only what follows the last ``=`` if that breaks words, so what precedes it is cut off."""
 
 
 def complete(request: str) -> int:

@@ -1,4 +1,4 @@
-"""Say what a run comes to, without training it: parameters, FLOPs, tokens, what `auto` means here, and papers."""
+"""Say what a run comes to, and train nothing: parameters, FLOPs, tokens, papers, `auto`."""
 
 import json
 import sys

@@ -1,0 +1,132 @@
+"""Completion in bash: what each line could become, and the script in a real shell."""
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lab import choices, cli
+from lab.completion import candidates
+
+
+def group(name, *, spelling=None):
+    return [f"{spelling or name}={choice}" for choice in choices.names(name)]
+
+
+LINES = [
+    ("lab ", sorted(cli.commands())),
+    ("lab tr", ["train"]),
+    ("lab --v", ["--version"]),
+    ("lab nope ", []),
+    ("lab train at", ["attn.", "attn=", "attn_path="]),
+    ("lab train norm=", group("norm")),
+    ("lab train norm=r", ["norm=rmsnorm"]),
+    ("lab train seed=2 norm=r", ["norm=rmsnorm"]),
+    ("lab train -m seed=1,2 norm=r", ["norm=rmsnorm"]),
+    ("lab train -m norm=none,r", ["norm=none,rmsnorm"]),
+    ("lab train stability=[qk_norm,z", ["stability=[qk_norm,z_loss"]),
+    ("lab train attention=", group("attn", spelling="attention")),
+    ("lab train attn=gqa attn.n_kv", ["attn.n_kv_heads="]),
+    ("lab train attention=gqa attention.n_kv", ["attention.n_kv_heads="]),
+    ("lab train train.st", ["train.steps="]),
+    ("lab train model=t", ["model=tiny"]),
+    ("lab train hydra/sw", ["hydra/sweeper="]),
+    ("lab train nonsense=1 norm=r", ["norm=rmsnorm"]),
+    ("lab train [ norm=r", ["norm=rmsnorm"]),
+    ("lab train --mul", ["--multirun"]),
+    ("lab train --cfg ", ["all", "hydra", "job"]),
+    ("lab train --config-dir ", []),
+    ("lab train ./", []),
+    ("lab explain norm=r", ["norm=rmsnorm"]),
+    ("lab explain --format js", ["json"]),
+    ("lab explain --format=js", ["--format=json"]),
+    ("lab table --fo", ["--format"]),
+    ("lab table --format ", ["json", "text"]),
+    ("lab table outp", []),
+    ("lab data l", ["list"]),
+    ("lab data list --fo", ["--format"]),
+]
+
+
+@pytest.mark.parametrize(("line", "found"), LINES, ids=[line for line, _ in LINES])
+def test_what_a_line_could_become(line, found, here, capsys):
+    assert candidates(line) == found
+    assert capsys.readouterr() == ("", "")
+
+
+def test_groups_and_keys_come_first_and_hydras_own_are_kept_back(here):
+    found = candidates("lab train ")
+    assert {f"{name}=" for name in choices.GROUPS} <= set(found)
+    assert {"seed=", "train.", "norm."} <= set(found)
+    assert not [word for word in found if word.startswith("hydra")]
+
+
+def test_choices_of_the_users_own_folder(here):
+    (here / "mine/norm").mkdir(parents=True)
+    (here / "mine/norm/theirs.yaml").write_text("name: their_pkg.theirs\n")
+    assert candidates("lab train --config-dir mine norm=t") == ["norm=theirs"]
+    assert candidates("lab explain -cd mine norm=t") == ["norm=theirs"]
+
+
+@pytest.fixture
+def bin_folder(tmp_path) -> Path:
+    """A folder with a program named lab."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "lab").write_text(f'#!/bin/sh\nexec {sys.executable} -m lab "$@"\n')
+    (folder / "lab").chmod(0o755)
+    return folder
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+@pytest.mark.parametrize(
+    ("line", "breaks", "replies"),
+    [
+        ("lab tr", "=:", ["train"]),
+        ("lab train norm=", "=:", choices.names("norm")),  # bash replaces what stands after the =
+        ("lab train norm=", ":", group("norm")),
+        ("lab explain train.st", "=:", ["train.steps="]),
+    ],
+)
+def test_the_script_in_bash(line, breaks, replies, here, bin_folder):
+    words = line.replace("=", " = ").split() if "=" in breaks else line.split()
+    quoted = " ".join(f"'{word}'" for word in words)
+    script = f"""
+        eval "$(lab -sc install=bash)"
+        complete -p lab
+        COMP_WORDBREAKS=$' \\t\\n"{breaks}'
+        COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDS=({quoted}) COMP_CWORD={len(words) - 1}
+        _lab_completion lab
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    env = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True, env=env, check=True)
+    registered, *found = done.stdout.splitlines()
+    assert registered == "complete -o default -F _lab_completion lab"
+    assert found == replies
+
+
+def test_a_query_is_quick_and_loads_no_torch(here):
+    def seconds(line):
+        env = {**os.environ, "COMP_LINE": line}
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "lab", "-sc", "query=bash"],
+            capture_output=True,
+            text=True,
+            env=env,
+            check=True,
+        )
+        assert done.stdout
+        loaded = {row.rpartition("|")[2].strip().partition(".")[0] for row in done.stderr.splitlines()}
+        assert not loaded & {"torch", "datasets"}
+        assert ("hydra" in loaded) == (line != "lab tr")
+        return time.perf_counter() - start
+
+    assert statistics.median(seconds("lab tr") for _ in range(3)) < 0.5  # 0.05 when nothing else runs
+    assert statistics.median(seconds("lab train at") for _ in range(3)) < 2.5  # 0.5 when nothing else runs

@@ -1,0 +1,58 @@
+"""Composing outside `lab train`: other spellings, folders of the user's own, the state Hydra keeps."""
+
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+
+from lab.compose import compose_config
+from lab.errors import ConfigError
+from lab.hints import spelled, unknown_key
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("attention=gqa", "attn=gqa"),
+        ("attention.n_kv_heads=1", "attn.n_kv_heads=1"),
+        ("+attention.x=1", "+attn.x=1"),
+        ("~attention", "~attn"),
+        ("attention_x=1", "attention_x=1"),
+        ("data.file=attention=1", "data.file=attention=1"),
+        ("attn=gqa", "attn=gqa"),
+    ],
+)
+def test_other_spellings_of_a_group(typed, meant):
+    assert spelled(typed) == meant
+
+
+def test_attention_is_attn():
+    assert compose_config(["attention=gqa", "attention.n_kv_heads=1"]) == compose_config(
+        ["attn=gqa", "attn.n_kv_heads=1"]
+    )
+
+
+def test_composing_leaves_no_state_and_bears_an_earlier_one():
+    compose_config([])
+    assert not GlobalHydra.instance().is_initialized()
+    with pytest.raises(ConfigError):
+        compose_config(["norm=nope"])
+    assert compose_config(["norm=none"]).norm.name == "none"
+
+
+def test_a_folder_of_the_users_own_with_an_awkward_name(tmp_path):
+    folder = tmp_path / "it's mine, {really}"
+    (folder / "norm").mkdir(parents=True)
+    (folder / "norm/strict.yaml").write_text("name: rmsnorm\neps: 1.0e-3\n")
+    assert compose_config(["norm=strict"], config_dir=str(folder)).norm.eps == 1e-3
+    with pytest.raises(ConfigError, match=r"norm 'strcit' is not one of layernorm, none, rmsnorm, strict; did"):
+        compose_config(["norm=strcit"], config_dir=str(folder))
+    with pytest.raises(ConfigError, match=r"unknown key 'norm.epz': norm=rmsnorm has eps"):
+        compose_config(["norm=strict", "norm.epz=1"], config_dir=str(folder))
+
+
+def test_a_key_is_explained_by_the_section_it_would_be_in():
+    tree = {"seed": 1, "train": {"steps": 3}, "norm": {"name": "none"}}
+    assert unknown_key("train.stesp", "train.stesp", tree) == (
+        "unknown key 'train.stesp': train has steps; did you mean 'train.steps'?"
+    )
+    assert unknown_key("norm.eps", "norm.eps", tree).startswith("unknown key 'norm.eps': norm=none has no keys; it")
+    assert unknown_key("steps", "steps", tree).endswith("; did you mean 'train.steps'?")
