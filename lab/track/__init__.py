@@ -1,12 +1,17 @@
 """The ``track`` group: who is told of a run's metrics beside ``metrics.jsonl``, which is always written."""
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lab.component import Component
+from lab.errors import one_line
+
+log = logging.getLogger(__name__)
 
 
 class Tracker(ABC):
@@ -18,7 +23,36 @@ class Tracker(ABC):
 
     @abstractmethod
     def finish(self, result: Mapping[str, Any]) -> None:
-        """The run has ended, with what ``result.json`` holds."""
+        """The run has ended or was stopped, with what ``result.json`` holds; the last call."""
+
+
+class Guarded(Tracker):
+    """A tracker whose first failure is a warning, and who is told nothing from then on."""
+
+    def __init__(self, start: Callable[[], Tracker]) -> None:
+        self._tracker: Tracker | None = None
+        with self._failure_is_the_last():
+            self._tracker = start()
+
+    def log(self, step: int, metrics: Mapping[str, float | None]) -> None:
+        """Hand on one step's metrics."""
+        with self._failure_is_the_last():
+            if self._tracker is not None:
+                self._tracker.log(step, metrics)
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        """Hand on the result."""
+        with self._failure_is_the_last():
+            if self._tracker is not None:
+                self._tracker.finish(result)
+
+    @contextmanager
+    def _failure_is_the_last(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._tracker = None
+            log.warning("tracking stopped, training goes on: %s: %s", type(error).__name__, one_line(error))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from lab.runs.identity import run_id
 from lab.runs.metrics import JsonLines
 from lab.runs.store import RunFolder, unwritable
 from lab.streams import stream_seed
+from lab.track import Guarded, Tracker
 from lab.training import summary
 from lab.training.checkpoint import load_newest
 from lab.training.evaluate import Evaluator
@@ -113,6 +114,7 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
     """
     result = summary.opening(planned.config, planned.architecture, planned.tokens, planned.batches)
     result["id"] = planned.run_id
+    tracker = Guarded(lambda: planned.config.track.build(planned.run_id, planned.config.as_dict(), folder.path))
     try:
         remove_temporaries(folder.path)
         remove_temporaries(folder.checkpoints)
@@ -122,30 +124,35 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
         folder.write_result(result)
         log.info("run %s in %s", planned.run_id, folder.path)
         log.info("  %s", summary.opening_line(result))
+        if planned.config.device is Device.cuda:
+            torch.cuda.reset_peak_memory_stats()  # an earlier run of this process is not this run's peak
         state = new_state(planned.config, planned.architecture)
         result["hashes"]["tensors"] = summary.tensor_hashes(state.model)
-        outcome = _trained(planned, folder, state)
+        outcome = _trained(planned, folder, state, tracker)
         ended = result | summary.closing(planned.config, folder, outcome)
         ended["peak_memory_mib"] = peak_memory_mib(planned.config.device)
         folder.write_result(ended)
     except Stopped:
-        _write_ending(folder, {**result, "status": "partial"})
+        _write_ending(folder, tracker, {**result, "status": "partial"})
         raise
     except Exception as error:
         reason = _reason(error)
         log.debug("%s", traceback.format_exc())
-        _write_ending(folder, {**result, "status": "failed", "reason": reason})
+        _write_ending(folder, tracker, {**result, "status": "failed", "reason": reason})
         raise LabError(f"run {planned.run_id} failed: {reason}; see {folder.log}") from error
+    tracker.finish(ended)
     log.info("  %s", summary.closing_line(ended))
     if outcome.signal_number is not None:
         raise Stopped(f"run {planned.run_id} had ended, stopped after it", outcome.signal_number)
     return ended
 
 
-def _write_ending(folder: RunFolder, result: dict[str, Any]) -> None:
+def _write_ending(folder: RunFolder, tracker: Tracker, result: dict[str, Any]) -> None:
     """Write how a run ended that has no result; on a full disk it goes on saying ``running``, read as partial."""
+    result["steps_done"] = summary.steps_done(folder)
     with suppress(OSError):
-        folder.write_result({**result, "steps_done": summary.steps_done(folder)})
+        folder.write_result(result)
+    tracker.finish(result)
 
 
 def _reason(error: Exception) -> str:
@@ -154,7 +161,7 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {one_line(error)}"
 
 
-def _trained(planned: Plan, folder: RunFolder, state: TrainState) -> Outcome:
+def _trained(planned: Plan, folder: RunFolder, state: TrainState, tracker: Tracker) -> Outcome:
     """Resume where a checkpoint allows it, and run the loop."""
     config, tokens = planned.config, planned.tokens
     metrics = JsonLines(folder.metrics, keep_steps=config.train.steps)
@@ -167,7 +174,7 @@ def _trained(planned: Plan, folder: RunFolder, state: TrainState) -> Outcome:
     recorder = Recorder(
         JsonLines(folder.metrics, keep_steps=state.step),
         JsonLines(folder.timing, keep_steps=state.step),
-        config.track.build(planned.run_id, config.as_dict(), folder.path),
+        tracker,
         steps_at_once=STEPS_AT_ONCE_ON_A_GPU if on_gpu else 1,
         tokens_per_step=config.train.batch_size * config.model.max_seq_len,
     )

@@ -69,7 +69,7 @@ def test_a_checkpoint_that_does_not_fit(disk, train, elsewhere, capfd):
     assert_same(folder, elsewhere())
 
 
-@pytest.mark.parametrize("step", [3, 12])
+@pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 12])
 def test_a_disk_that_fills_up_on_the_way(disk, at_step, train, elsewhere, capfd, step):
     overrides = ("train.steps=120", "train.checkpoint_every=10")
     assert mount("-o", "remount,size=10m", disk).returncode == 0

@@ -23,8 +23,8 @@ KEYS = {
 @pytest.mark.parametrize(
     "overrides",
     [
-        (),
-        ("precision=bf16", "train.steps=8", "model.max_seq_len=16", "train.eval_every=null"),
+        pytest.param((), marks=pytest.mark.slow),
+        pytest.param(("precision=bf16", "train.steps=8", "model.max_seq_len=16"), marks=pytest.mark.slow),
         ("regularization=[dropout,weight_decay]", "stability=[qk_norm,z_loss]", "train.micro_batch_size=2"),
     ],
     ids=["fp32", "bf16", "noise"],

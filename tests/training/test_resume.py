@@ -25,7 +25,13 @@ def resumed_from(folder):
     return [int(line.rsplit(" ", 1)[1]) for line in lines if "resumed from step" in line]
 
 
-@pytest.mark.parametrize("overrides", VARIANTS.values(), ids=VARIANTS.keys())
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        pytest.param(overrides, id=name, marks=() if name == "dropout" else pytest.mark.slow)
+        for name, overrides in VARIANTS.items()
+    ],
+)
 def test_after_a_kill(kill_at, train, elsewhere, outputs, overrides):
     kill_at(13, *overrides)
     folder = the_run(outputs)
@@ -38,6 +44,7 @@ def test_after_a_kill(kill_at, train, elsewhere, outputs, overrides):
     assert_same(folder, elsewhere(*overrides))
 
 
+@pytest.mark.slow
 def test_twice(kill_at, train, elsewhere, outputs):
     kill_at(7)
     kill_at(18)
@@ -72,6 +79,7 @@ def test_between_the_last_checkpoint_and_the_result(monkeypatch, train, elsewher
     assert_same(the_run(outputs), elsewhere())
 
 
+@pytest.mark.slow
 def test_the_distance_of_checkpoints_may_change(kill_at, train, elsewhere, outputs):
     kill_at(13)
     kill_at(15, "train.checkpoint_every=4")
@@ -81,7 +89,9 @@ def test_the_distance_of_checkpoints_may_change(kill_at, train, elsewhere, outpu
     assert (folder / "metrics.jsonl").read_bytes() == (untouched / "metrics.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+)
 def test_a_signal_is_noted_and_the_run_saved(at_step, train, elsewhere, outputs, number, status):
     handlers = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)}
     at_step(12, lambda: os.kill(os.getpid(), number))

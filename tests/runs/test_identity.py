@@ -1,0 +1,133 @@
+"""What a run's identity is made of, and what has no part in it."""
+
+import json
+import shutil
+import socket
+from enum import Enum
+
+import pytest
+
+from lab.runs.identity import NO_EFFECT, run_id, without
+from lab.training.run import plan
+
+OVERRIDES = (
+    (),
+    (
+        "stability=[qk_norm,z_loss]",
+        "regularization=[dropout,weight_decay]",
+        "attn=gqa",
+        "position=learned",
+        "norm=layernorm",
+        "activation=gelu",
+        "schedule=linear",
+        "init=normal",
+        "train.micro_batch_size=2",
+        "train.eval_every=3",
+        "model.head_dim=16",
+    ),
+)
+
+
+def leaves(tree, path=()):
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def changed(tree, path, value):
+    """A copy with one leaf replaced."""
+    copy = json.loads(json.dumps(tree))
+    inner = copy
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return copy
+
+
+def another(value):
+    if value is None:
+        return 1
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return [*value, "x"] if isinstance(value, list) else f"{value}x"
+
+
+def identity(values, *, data="d", tokenizer="t"):
+    return run_id(values, data_hash=data, tokenizer_hash=tokenizer)
+
+
+@pytest.mark.parametrize("overrides", OVERRIDES, ids=["default", "others"])
+def test_every_leaf_counts_but_for_those_without_effect(config, overrides):
+    values = plan(config(*overrides)).config.as_dict()
+    same = identity(values)
+    seen = {same}
+    paths = [".".join(path) for path, _ in leaves(values)]
+    assert len(paths) > 40
+    assert {"threads", "precision", "attn_path", "device", "seed", "study_seed", "data.name"} < set(paths)
+    for path, value in leaves(values):
+        other = identity(changed(values, path, another(value)))
+        key = ".".join(path)
+        if key in NO_EFFECT or path[0] in NO_EFFECT:
+            assert other == same, key
+        else:
+            assert other not in seen, key
+            seen.add(other)
+    assert identity(values, data="e") not in seen
+    assert identity(values, tokenizer="e") not in seen
+    assert NO_EFFECT == ("fresh", "track", "train.checkpoint_every", "data.file")
+
+
+def test_order_of_keys_does_not_count(config):
+    values = plan(config()).config.as_dict()
+    assert identity(dict(reversed(values.items()))) == identity(values)
+
+
+def test_nothing_of_the_machine_is_hashed(config, tmp_path, book):
+    values = plan(config()).config.as_dict()
+    text = json.dumps(without(values, NO_EFFECT))
+    assert "/" not in text
+    assert f'"{socket.gethostname()}"' not in text
+    assert "auto" not in text
+
+
+def test_the_same_text_elsewhere_is_the_same_run(config, book, tmp_path):
+    here = plan(config())
+    shutil.copy(book, tmp_path / "other name.txt")
+    there = plan(config(f"data.file='{tmp_path / 'other name.txt'}'"))
+    assert there.run_id == here.run_id
+    assert there.batches.hash(20) == here.batches.hash(20)
+    (tmp_path / "changed.txt").write_bytes(book.read_bytes() + b".")
+    assert plan(config(f"data.file={tmp_path / 'changed.txt'}")).run_id != here.run_id
+
+
+def test_spelling_does_not_count(config):
+    same = plan(config()).run_id
+    for overrides in (
+        ("optim.lr=3e-3",),
+        ("optim.lr=0.0030",),
+        ("train.checkpoint_every=7",),
+        ("fresh=true",),
+        ("attn_path=sdpa",),
+        ("stability=[none]",),
+    ):
+        assert plan(config(*overrides)).run_id == same, overrides
+    assert plan(config("stability=[z_loss,qk_norm]")).run_id == plan(config("stability=[qk_norm,z_loss]")).run_id
+
+
+def test_what_auto_comes_to_counts(config):
+    resolved = plan(config("threads=null", "precision=auto", "attn_path=auto", "device=auto")).config
+    assert isinstance(resolved.threads, int)
+    assert all(str(value) != "auto" for _, value in leaves(resolved.as_dict()) if isinstance(value, Enum))
+    ids = {plan(config(word)).run_id for word in ("threads=1", "threads=2", "precision=bf16", "attn_path=plain")}
+    assert len(ids) == 4
+
+
+def test_without():
+    tree = {"a": 1, "b": {"c": 2, "d": 3}, "e": {"c": 4}}
+    assert without(tree, ("a", "b.c", "x.y")) == {"b": {"d": 3}, "e": {"c": 4}}
+    assert without(tree, ("b",)) == {"a": 1, "e": {"c": 4}}
+    assert tree == {"a": 1, "b": {"c": 2, "d": 3}, "e": {"c": 4}}
