@@ -115,5 +115,5 @@ def test_a_seed_sweep_is_planned_once_a_variant(here, run, monkeypatch):
     monkeypatch.setattr(training, "plan", lambda config: planned.append(config) or real(config))
     monkeypatch.setattr(sweeper, "conclude", lambda jobs: None)
     monkeypatch.setattr(training, "train", lambda config: None)
-    assert run("train", *FEW, "-m", "norm=none,rmsnorm", "seed=1,2,3")[0] == 0
-    assert [config.norm.name for config in planned] == ["none", "rmsnorm"]
+    assert run("train", *FEW, "-m", "attention=mha,mqa", "seed=1,2,3")[0] == 0
+    assert [config.attn.name for config in planned] == ["mha", "mqa"]
