@@ -21,14 +21,23 @@ def quiet_logger():
     logger.handlers[:], logger.level, logger.propagate = before
 
 
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory):
+    """Folders of runs that nobody disturbed, by their overrides, and the outputs folder they are in."""
+    return {}, tmp_path_factory.mktemp("undisturbed")
+
+
 @pytest.fixture
-def elsewhere(tmp_path, monkeypatch, train):
-    """Train the same run in another outputs folder, undisturbed; its folder."""
+def elsewhere(undisturbed, monkeypatch, train):
+    """Train the same run in another outputs folder, undisturbed and once a session; its folder."""
+    known, outputs = undisturbed
 
     def run(*overrides):
-        with monkeypatch.context() as patch:
-            patch.setenv("LAB_OUTPUTS", str(tmp_path / "elsewhere"))
-            return train(*overrides).folder
+        if overrides not in known:
+            with monkeypatch.context() as patch:
+                patch.setenv("LAB_OUTPUTS", str(outputs / str(len(known))))
+                known[overrides] = train(*overrides).folder
+        return known[overrides]
 
     return run
 

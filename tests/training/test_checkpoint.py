@@ -112,17 +112,10 @@ def stopped(killed, kill_at, outputs):
     return folder
 
 
-@pytest.fixture(scope="module")
-def untouched_at(tmp_path_factory):
-    return tmp_path_factory.mktemp("untouched") / "outputs"
-
-
 @pytest.fixture
-def untouched(untouched_at, elsewhere):
+def untouched(elsewhere):
     """The folder of the run that nobody disturbed."""
-    if not untouched_at.exists():
-        shutil.copytree(elsewhere().parent.parent, untouched_at)
-    return the_run(untouched_at)
+    return elsewhere()
 
 
 @pytest.mark.parametrize(

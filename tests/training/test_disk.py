@@ -69,9 +69,15 @@ def test_a_checkpoint_that_does_not_fit(disk, train, elsewhere, capfd):
     assert_same(folder, elsewhere())
 
 
-@pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 12])
-def test_a_disk_that_fills_up_on_the_way(disk, at_step, train, elsewhere, capfd, step):
-    overrides = ("train.steps=120", "train.checkpoint_every=10")
+@pytest.mark.parametrize(
+    ("step", "overrides"),
+    [
+        pytest.param(12, (), id="checkpoint"),
+        pytest.param(12, ("train.steps=120", "train.checkpoint_every=10"), id="long", marks=pytest.mark.slow),
+        pytest.param(3, ("train.steps=120", "train.checkpoint_every=null"), id="lines", marks=pytest.mark.slow),
+    ],
+)
+def test_a_disk_that_fills_up_on_the_way(disk, at_step, train, elsewhere, capfd, step, overrides):
     assert mount("-o", "remount,size=10m", disk).returncode == 0
     at_step(step, lambda: fill(disk))
     with pytest.raises(LabError, match=r"failed: OSError: No space left on device; see /"):

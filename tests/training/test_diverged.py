@@ -35,7 +35,7 @@ def test_after_the_last_update(train):
     assert json.loads(line, parse_constant=pytest.fail)["val_loss"] is None
 
 
-def test_a_run_that_ends_high(train, at_step, monkeypatch):
+def test_a_run_that_ends_high(train, monkeypatch):
     monkeypatch.setattr("lab.training.summary.diverged", lambda loss: "loss ended high")
     trained = train()
     assert (trained.result["status"], trained.result["reason"]) == ("diverged", "loss ended high")
@@ -89,7 +89,7 @@ def test_the_command_says_one_line(lab, words, outputs):
     assert "is done already" in again.stdout
 
 
-def test_the_loss_of_a_torn_model_is_no_crash(train, at_step, monkeypatch):
+def test_a_validation_that_is_no_number(train, monkeypatch):
     """A validation between steps that is not finite ends the run, whatever the training loss says."""
     from lab.training import loop
 

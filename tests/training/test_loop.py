@@ -31,7 +31,7 @@ def gradients(run):
 
 
 @pytest.mark.parametrize("overrides", [(), ("stability=[qk_norm,z_loss]",)], ids=["plain", "z_loss"])
-@pytest.mark.parametrize("micro", [1, 4])
+@pytest.mark.parametrize("micro", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_accumulation_is_the_whole_batch(begin, overrides, micro):
     loss, whole = gradients(begin(*overrides))
     loss_of_parts, parts = gradients(begin(*overrides, f"train.micro_batch_size={micro}"))
@@ -83,10 +83,7 @@ def test_norms_are_logged_before_clipping(train):
     tiny = train("optim.grad_clip=1e-3")
     assert min(norms(tiny.folder)) > 0.1
     assert tiny.result["clipped_share"] == 1.0
-    off = train("optim.grad_clip=null")
-    assert off.result["clipped_share"] is None
-    values = norms(train("optim.grad_clip=1.0").folder)
-    at = sorted(values)[5]
+    at = sorted(norms(train().folder))[5]
     some = train(f"optim.grad_clip={at}")
     values = norms(some.folder)
     assert some.result["clipped_share"] == sum(value > at for value in values) / 20
@@ -115,13 +112,11 @@ class OneBatch:
 
 
 def test_one_batch_is_learned_by_heart(begin):
-    config, state, batches = begin(
-        "train.batch_size=4", "train.steps=150", "model.dim=64", "optim.lr=0.01", "schedule=constant"
-    )
-    for _ in range(150):
+    config, state, batches = begin("train.batch_size=4", "train.steps=100", "optim.lr=0.02", "schedule=constant")
+    for _ in range(100):
         loss, _, lr = train_step(config, state, OneBatch(batches))
-    assert state.step == 150
-    assert lr == 0.01
+    assert state.step == 100
+    assert lr == 0.02
     assert loss.item() < 0.1
 
 
