@@ -1,5 +1,6 @@
 """Every choice of every group with the values of its YAML, and tiny models made of them."""
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,10 +38,14 @@ def label(value: Any) -> str | None:
     return "=".join(value) if isinstance(value, tuple) else None
 
 
+@functools.cache
+def values(group: str, name: str) -> dict[str, Any]:
+    return OmegaConf.to_container(OmegaConf.load(conf_dir() / group / f"{name}.yaml"))
+
+
 def config(group: str, name: str, **changed: Any) -> Component:
     """A choice with the values of conf/GROUP/NAME.yaml, some of them changed."""
-    values = OmegaConf.to_container(OmegaConf.load(conf_dir() / group / f"{name}.yaml"))
-    return choices.load(group, name).Config(**{**values, **changed})
+    return choices.load(group, name).Config(**{**values(group, name), **changed})
 
 
 def architecture(*, dims: Dims = SIZES, tied: bool = False, path: str = "sdpa", **chosen: Any) -> Architecture:

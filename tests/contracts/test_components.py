@@ -27,10 +27,9 @@ def objective(net, ids):
 
 
 @every_choice
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_the_residual_stream_keeps_its_shape_and_stays_fp32(choice, precision, path):
-    net, ids = model(**chosen(choice), path=path), tokens()
+def test_the_residual_stream_keeps_its_shape_and_stays_fp32(choice, precision):
+    net, ids = model(**chosen(choice)), tokens()
     streams = []
     for module in net.modules():
         if isinstance(module, Block):
@@ -83,9 +82,8 @@ def test_building_leaves_the_global_generator_alone(choice):
 
 
 @every_choice
-@pytest.mark.parametrize("path", PATHS)
-def test_two_forwards_are_equal_in_evaluation(choice, path):
-    net, ids = model(**chosen(choice), path=path).eval(), tokens()
+def test_two_forwards_are_equal_in_evaluation(choice):
+    net, ids = model(**chosen(choice)).eval(), tokens()
     assert torch.equal(net.logits(ids), net.logits(ids))
 
 
@@ -138,9 +136,8 @@ def test_every_matrix_is_called_weight_and_so_is_drawn(choice):
 
 
 @every_choice
-@pytest.mark.parametrize("path", PATHS)
-def test_no_sequence_sees_another_and_no_token_a_later_one(choice, path):
-    net, ids = shaken(model(**chosen(choice), path=path)).eval(), tokens()
+def test_no_sequence_sees_another_and_no_token_a_later_one(choice):
+    net, ids = shaken(model(**chosen(choice))).eval(), tokens()
     embedded = []
     net.embedding.register_forward_hook(lambda _, __, out: embedded.append(out))
     x_BTD, _ = net(ids)
