@@ -1,11 +1,10 @@
 """The ``lab`` command: the first word picks a file in ``lab/commands``, which is imported then and not before."""
 
-import ast
 import os
 import sys
 from importlib import import_module
-from pathlib import Path
 
+from lab.commands import listing
 from lab.errors import LabError, did_you_mean
 
 USAGE = "usage: lab COMMAND [ARGUMENTS]"
@@ -30,7 +29,7 @@ def _run(words: list[str]) -> int:
 
         print(lab.__version__)
         return 0
-    known = commands()
+    known = listing()
     if words[0] not in known:
         names = ", ".join(known)
         near = did_you_mean(words[0], known)
@@ -55,22 +54,10 @@ def _call(command: str, arguments: list[str]) -> int:
     return status
 
 
-def commands() -> dict[str, str]:
-    """Each command with its one-line help, read from its file without importing it."""
-    folder = Path(__file__).parent / "commands"
-    files = sorted(path for path in folder.glob("*.py") if not path.stem.startswith("_"))
-    return {path.stem: _first_line(path) for path in files}
-
-
-def _first_line(path: Path) -> str:
-    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return doc.partition("\n")[0]
-
-
 def _help() -> str:
     from lab import choices
 
-    listed = commands()
+    listed = listing()
     lines = ["The ablation laboratory for transformer language models.", "", USAGE, "", "commands:"]
     lines += [f"  {name:<9} {text}" for name, text in listed.items()]
     lines += ["", "components, as in `lab train norm=rmsnorm attn=gqa`:"]

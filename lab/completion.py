@@ -48,9 +48,9 @@ def candidates(line: str) -> list[str]:
     words = line.split()
     word = "" if not words or line[-1].isspace() else words.pop()
     if len(words) < 2:
-        from lab.cli import commands
+        from lab.commands import listing
 
-        found = [*commands(), *(["--help", "--version"] if word.startswith("-") else [])]
+        found = [*listing(), *(["--help", "--version"] if word.startswith("-") else [])]
     else:
         with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere), redirect_stdout(nowhere):  # noqa: PTH123
             found = _arguments(words[1], words[2:], word)
@@ -59,10 +59,10 @@ def candidates(line: str) -> list[str]:
 
 def _arguments(command: str, words: list[str], word: str) -> list[str]:
     """What an argument of a command could become; a line that makes no sense has no answer."""
-    from lab.cli import commands
+    from lab.commands import listing
     from lab.commands._parser import Candidates, Parser
 
-    if command not in commands():
+    if command not in listing():
         return []
     Parser.completing = word
     try:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import choices, cli
+from lab import choices
+from lab.commands import listing
 from lab.completion import candidates
 
 
@@ -19,7 +20,7 @@ def group(name, *, spelling=None):
 
 
 LINES = [
-    ("lab ", sorted(cli.commands())),
+    ("lab ", sorted(listing())),
     ("lab tr", ["train"]),
     ("lab --v", ["--version"]),
     ("lab nope ", []),

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from lab import __version__, choices, cli
+from lab import __version__, choices
+from lab.commands import listing
 from lab.paths import conf_dir
 
 
@@ -15,7 +16,7 @@ from lab.paths import conf_dir
 def test_help_lists_commands_and_every_choice(argv, run):
     status, out, err = run(*argv)
     assert (status, err) == (0, "")
-    for command, text in cli.commands().items():
+    for command, text in listing().items():
         assert f"  {command} " in out
         assert text.endswith(".")
         assert text in out

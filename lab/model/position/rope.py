@@ -58,7 +58,7 @@ class LayerRotation(LayerPosition):
         self.head_dim, self.theta = head_dim, theta
         self.cos_TH: Tensor
         self.sin_TH: Tensor
-        cos_TH, sin_TH = self._angles(torch.arange(max_seq_len))
+        cos_TH, sin_TH = self._angles(torch.arange(max_seq_len, device="cpu"))  # on meta it would load dynamo
         self.register_buffer("cos_TH", cos_TH, persistent=False)
         self.register_buffer("sin_TH", sin_TH, persistent=False)
 
