@@ -1,5 +1,6 @@
 """What all tests share: one thread, an outputs folder a test, a cache for the whole session, runs in a second."""
 
+import atexit
 import logging
 import os
 import shutil
@@ -14,10 +15,9 @@ import pytest
 os.environ["OMP_NUM_THREADS"] = "1"  # before anything imports torch
 os.environ["HYDRA_FULL_ERROR"] = "1"
 
-_MADE: list[str] = []
 if "PYTEST_XDIST_WORKER" not in os.environ or "LAB_TEST_CACHE" not in os.environ:  # workers share their parent's
-    _MADE.append(tempfile.mkdtemp(prefix="lab-test-cache-"))
-    os.environ["LAB_TEST_CACHE"] = _MADE[0]
+    os.environ["LAB_TEST_CACHE"] = tempfile.mkdtemp(prefix="lab-test-cache-")
+    atexit.register(shutil.rmtree, os.environ["LAB_TEST_CACHE"], ignore_errors=True)
 os.environ["LAB_CACHE"] = os.environ["LAB_TEST_CACHE"]
 
 SMALL = (
@@ -35,11 +35,6 @@ SMALL = (
     "threads=1",
 )
 """A run of 20 steps in a fifth of a second."""
-
-
-def pytest_unconfigure() -> None:
-    for folder in _MADE:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
