@@ -94,10 +94,13 @@ class Plain:
     study_seed: int
     """Sets the seeds of one study apart from those of another."""
     device: Device
+    """Where to compute; ``auto``: a CUDA GPU, else Apple's, else the CPU."""
     precision: Precision
+    """Type of matrix products; ``auto``: bf16 where the device has it in hardware, else fp32."""
     threads: int | None
     """CPU threads of one run; null: every core this process may use."""
     attn_path: AttnPath
+    """Code that computes attention; ``auto``: by the table of ``lab.model.attention_path``."""
     fresh: bool
     """Whether to start again though the run exists."""
 

@@ -11,11 +11,17 @@ class Dims:
     """Sizes with nothing left open."""
 
     dim: int
+    """Width of the residual stream, D."""
     n_layers: int
+    """Blocks."""
     n_heads: int
+    """Query heads, N."""
     head_dim: int
+    """Width of a head, H."""
     max_seq_len: int
+    """Training sequence length, tokens."""
     vocab_size: int
+    """Rows of the embedding, V."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -130,9 +130,9 @@ class StabilityStack(Stability):
         return row
 
     def weight(self, name: str, weight: Tensor) -> nn.Module | None:
-        """The first that has one."""
-        made = (part.weight(name, weight) for part in self._parts().values())
-        return next((module for module in made if module is not None), None)
+        """The modules of all that have one, in a row."""
+        made = [module for part in self._parts().values() if (module := part.weight(name, weight)) is not None]
+        return nn.Sequential(*made) if made else None
 
     def embed(self, x_BTD: Tensor) -> Tensor:
         """All of them."""
