@@ -2,7 +2,6 @@
 
 import fcntl
 import logging
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lab.errors import LabError
+from lab.files import write_atomically
 from lab.paths import cache_dir
 
 log = logging.getLogger(__name__)
@@ -58,10 +58,10 @@ def replace_file(path: Path, data: bytes) -> None:
     Raises:
         LabError: the file cannot be written.
     """
-    with writing(path), new_folder(path) as folder:
-        write(folder / path.name, data)
-        (folder / path.name).replace(path)
-        sync(path.parent)
+    with writing(path):
+        for left in path.parent.glob(f".{path.name}.*"):  # of a process that was killed
+            left.unlink()
+        write_atomically(path, data)
 
 
 @contextmanager
@@ -78,20 +78,3 @@ def new_folder(entry: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

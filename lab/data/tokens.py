@@ -24,6 +24,7 @@ from lab.data import cache
 from lab.data.corpus import SPLITS, Corpus, CorpusConfig, Document
 from lab.data.tokenizer import Tokenizer, TokenizerConfig
 from lab.errors import ConfigError
+from lab.files import sync_folder, write_synced
 from lab.paths import cache_dir
 from lab.progress import progress
 
@@ -168,16 +169,16 @@ def _build(folder: Path, name: str, corpus: Corpus, tokenizer: Tokenizer, meta: 
                 ids = _stream(part, tokenizer, partial(_shift, bar.update, begun))
                 counts[split] = _write_ids(temporary / f"{split}.bin", ids, np.dtype(meta["dtype"]))
                 begun += sum(len(document.text) for document in part)
-        cache.write(temporary / "tokenizer.json", tokenizer.serialised.encode())
+        write_synced(temporary / "tokenizer.json", tokenizer.serialised.encode())
         text = json.dumps({**meta, "tokens": counts, "corpus": name, "note": corpus.note}, indent=1)
-        cache.write(temporary / "meta.json", text.encode())
-        cache.sync(temporary)
+        write_synced(temporary / "meta.json", text.encode())
+        sync_folder(temporary)
         old = temporary.with_name(f"{temporary.name}.old")
         if folder.exists():
             folder.rename(old)
         temporary.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
-        cache.sync(folder.parent)
+        sync_folder(folder.parent)
 
 
 def _stream(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from lab.runs.files import write_atomically
+from lab.files import write_atomically
 
 
 class JsonLines:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lab.errors import LabError
-from lab.runs.files import write_json
+from lab.files import write_json
 
 SCHEMA = 1
 """Version of ``result.json``."""

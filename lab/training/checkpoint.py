@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from lab.runs.files import write_atomically
+from lab.files import write_atomically
 
 KEPT = 2
 """How many checkpoints a run keeps, so that a damaged newest one has one before it."""

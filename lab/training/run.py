@@ -17,10 +17,10 @@ from lab.config import Device, RunConfig
 from lab.data.batches import Batches
 from lab.data.tokens import TokenSet, prepare
 from lab.errors import LabError, one_line
+from lab.files import remove_temporaries, write_json
 from lab.model.transformer import Architecture
 from lab.paths import runs_dir
 from lab.progress import progress
-from lab.runs.files import remove_temporaries, write_json
 from lab.runs.identity import run_id
 from lab.runs.metrics import JsonLines
 from lab.runs.store import RunFolder, unwritable

@@ -143,10 +143,17 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "host": socket.gethostname(),
-        "processor": torch.cpu.get_capabilities().get("cpu_name", platform.processor()),
+        "processor": processor(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "packages": {name: version(name) for name in PACKAGES},
     }
+
+
+def processor() -> str:
+    """The processor's name, as far as this PyTorch tells."""
+    if not hasattr(torch.cpu, "get_capabilities"):  # before 2.10
+        return platform.processor()
+    return str(torch.cpu.get_capabilities().get("cpu_name", platform.processor()))
 
 
 def opening_line(result: dict[str, Any]) -> str:
@@ -169,9 +176,13 @@ def closing_line(result: dict[str, Any]) -> str:
     if result["status"] == "diverged":
         return f"diverged: {result['reason']}"
     found = result["spikes"][spikes.LOCAL]
+    clipped = (
+        "" if result["clipped_share"] is None else f" · clipped {100 * result['clipped_share']:.0f} % of steps"
+    )
     speed = "unknown" if result["tokens_per_s"] is None else f"{result['tokens_per_s']:,.0f}"
     return (
         f"done: val loss {result['final_loss']:.4f} nats/token (early {result['early_loss']:.4f}), "
         f"{result['bits_per_byte']:.4f} bits per byte · {speed} tokens/s · "
-        f"spikes {found['loss']['spikes']} loss, {found['grad_norm']['spikes']} gradient norm, {spikes.LOCAL}"
+        f"spikes {found['loss']['spikes']} loss, {found['grad_norm']['spikes']} gradient norm, "
+        f"{spikes.LOCAL}{clipped}"
     )

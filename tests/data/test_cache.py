@@ -6,7 +6,7 @@ from lab.errors import LabError
 
 def test_replace_file_leaves_only_the_file(tmp_path):
     path = tmp_path / "entry.json"
-    (tmp_path / ".entry.json.killed").mkdir()
+    (tmp_path / ".entry.json.4711.tmp").write_bytes(b"half")
     cache.replace_file(path, b"one")
     cache.replace_file(path, b"two")
     assert [p.name for p in tmp_path.iterdir()] == ["entry.json"]
@@ -17,7 +17,7 @@ def test_a_full_disk_is_one_line_that_names_the_cache(tmp_path, monkeypatch):
     def full(path, data):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(cache, "write", full)
+    monkeypatch.setattr(cache, "write_atomically", full)
     with pytest.raises(LabError, match="No space left on device; set LAB_CACHE") as caught:
         cache.replace_file(tmp_path / "entry.json", b"")
     assert str(tmp_path) in str(caught.value)

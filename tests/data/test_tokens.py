@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.data import cache as cache_module
 from lab.data import tokens
 from lab.data.corpus import SPLITS, sotu, text
 from lab.data.tokenizer import Tokenizer, bpe, byte
@@ -118,7 +117,7 @@ def test_full_disk_leaves_nothing_behind(memory, cache, monkeypatch):
     def full(path, data):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(cache_module, "write", full)
+    monkeypatch.setattr("lab.data.tokens.write_synced", full)
     with pytest.raises(LabError, match="No space left on device; set LAB_CACHE"):
         prepare(memory(name="memory"), BYTE)
     assert [p.suffix for p in (cache / "tokens").iterdir()] == [".lock"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import LabError
-from lab.runs.files import remove_temporaries, write_atomically, write_json
+from lab.files import remove_temporaries, write_atomically, write_json
 from lab.runs.store import RunFolder, read_results
 
 HOLD = """

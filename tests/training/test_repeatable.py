@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from lab.config import RunConfig
-from lab.runs.files import write_json
+from lab.files import write_json
 from lab.training import summary
 from lab.training.run import plan
 from lab.training.state import new_state
