@@ -14,8 +14,16 @@ from torch import Tensor
 from lab.model.logit_stats import LogitStats
 from lab.model.transformer import Transformer
 
-CHUNK_ELEMENTS = 1 << 20
-"""Logits held at once; 4 MiB in fp32."""
+CHUNK_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26, "mps": 1 << 24}
+"""Logits held at once by kind of device: what a CPU's cache likes, what fills a GPU."""
+
+CHUNK_ROWS = 256
+"""Tokens of a chunk at the least, however large the vocabulary: products with fewer rows are slow."""
+
+
+def chunk_rows(device: str, vocab_size: int) -> int:
+    """Tokens whose logits are held at once on a kind of device."""
+    return max(CHUNK_ROWS, CHUNK_ELEMENTS[device] // vocab_size)
 
 
 class TokenLoss(NamedTuple):
@@ -51,7 +59,7 @@ class _ChunkedLoss(torch.autograd.Function):
         dweight_VD = torch.zeros_like(weight_VD, dtype=wide) if wanted else None
         objective = torch.zeros((), dtype=wide, device=x_MD.device)
         nats = torch.zeros_like(objective)
-        rows = max(1, CHUNK_ELEMENTS // len(weight_VD))
+        rows = chunk_rows(x_MD.device.type, len(weight_VD))
         # One buffer for all chunks: a page that is touched for the first time is slow.
         buffer_CV = x_MD.new_empty(min(rows, len(x_MD)), len(weight_VD))
         with torch.autocast(x_MD.device.type, enabled=False):

@@ -32,14 +32,13 @@ class TrainState:
         """Take over what ``tensors`` gave."""
         weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
         self.model.load_state_dict(weights)
+        place = {id(p): n for n, p in enumerate(p for g in self.optimizer.param_groups for p in g["params"])}
+        packed = self.optimizer.state_dict()
         for name, parameter in self.model.named_parameters():
             prefix = f"optim.{name}."
             state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-            # A scalar such as Adam's step stays where the optimizer made it; moments live with their weight.
-            self.optimizer.state[parameter] = {
-                key: value.to(parameter.device) if value.ndim or value.device.type == "cpu" else value
-                for key, value in state.items()
-            }
+            packed["state"][place[id(parameter)]] = state
+        self.optimizer.load_state_dict(packed)  # puts each tensor where this optimizer wants it
         self.step = step
 
 

@@ -106,12 +106,12 @@ def gradients(net):
     return {name: p.grad.clone() for name, p in net.named_parameters()}
 
 
-@pytest.mark.parametrize("chunk_elements", [7 * SIZES.vocab_size + 1, SIZES.vocab_size - 1, 1 << 20])
+@pytest.mark.parametrize("rows", [7, 1, 256])
 @pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
 @pytest.mark.parametrize("case", CASES)
-def test_the_chunked_loss_is_the_plain_one_in_value_and_gradient(monkeypatch, case, tied, chunk_elements):
+def test_the_chunked_loss_is_the_plain_one_in_value_and_gradient(monkeypatch, case, tied, rows):
     """32 tokens: chunks of 7 with a ragged one of 4, of a single token, of all."""
-    monkeypatch.setattr(loss_module, "CHUNK_ELEMENTS", chunk_elements)
+    monkeypatch.setattr(loss_module, "chunk_rows", lambda device, vocab_size: rows)
     net, ids = shaken(model(**CASES[case], tied=tied).double()), tokens()
     target = with_gaps(ids)
     objective, nats = token_loss(net, net(ids)[0], target, denominator=DENOMINATOR)
@@ -233,7 +233,7 @@ class LargestTensor(TorchDispatchMode):
 @pytest.mark.parametrize("case", CASES)
 def test_the_logits_of_a_batch_are_never_held_at_once(monkeypatch, case, precision):
     dims = dataclasses.replace(SIZES, dim=8, head_dim=2, vocab_size=512)
-    monkeypatch.setattr(loss_module, "CHUNK_ELEMENTS", 1 << 13)
+    monkeypatch.setattr(loss_module, "chunk_rows", lambda device, vocab_size: (1 << 13) // vocab_size)
     net, ids = model(**CASES[case], dims=dims), tokens(32, size=512)
     with torch.no_grad():
         x_BTD, _ = net(ids)
@@ -243,6 +243,14 @@ def test_the_logits_of_a_batch_are_never_held_at_once(monkeypatch, case, precisi
     assert max(weights, vectors) <= 1 << 13
     assert largest.numel == 1 << 13
     assert ids.numel() * dims.vocab_size == 32 * largest.numel
+
+
+@pytest.mark.parametrize(
+    ("device", "vocab_size", "rows"),
+    [("cpu", 2048, 512), ("cpu", 4096, 256), ("cpu", 50257, 256), ("cuda", 50257, 1335), ("cuda", 2048, 32768)],
+)
+def test_chunks_fit_the_device_but_are_never_thin(device, vocab_size, rows):
+    assert loss_module.chunk_rows(device, vocab_size) == rows
 
 
 def test_the_first_loss_of_a_flat_model_is_exactly_ln_v():
