@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from lab.errors import ConfigError
 from lab.model.attention_path import Path
@@ -54,12 +54,15 @@ class DotProductConfig(AttnConfig):
         n_kv_heads = self.kv_heads(dims)
         if dims.n_heads % n_kv_heads:
             raise ConfigError(f"attn.n_kv_heads {n_kv_heads} does not divide model.n_heads {dims.n_heads}")
-        hooks = stability.attention(layer, dims, n_kv_heads) or AttentionStability()
-        dropout = regularization.attention(layer)
-        module = DotProductAttention(self, dims, n_kv_heads, position=position, stability=hooks, path=path)
-        if dropout is not None:
-            module.use_weights(dropout)
-        return module
+        return DotProductAttention(
+            self,
+            dims,
+            n_kv_heads,
+            position=position,
+            stability=stability.attention(layer, dims, n_kv_heads) or AttentionStability(),
+            dropout=regularization.attention(layer),
+            path=path,
+        )
 
 
 @dataclass
@@ -90,6 +93,7 @@ class DotProductAttention(Attention):
         *,
         position: LayerPosition,
         stability: AttentionStability,
+        dropout: nn.Module | None,
         path: Path,
     ) -> None:
         super().__init__()
@@ -99,13 +103,9 @@ class DotProductAttention(Attention):
         self.k = Linear(dims.dim, n_kv_heads * self.head_dim, bias=config.qkv_bias)
         self.v = Linear(dims.dim, n_kv_heads * self.head_dim, bias=config.qkv_bias)
         self.out = Linear(self.n_heads * self.head_dim, dims.dim, bias=config.out_bias)
-        self.position, self.stability = position, stability
-        self.weights: torch.nn.Module | None = None
-        self.path = "plain" if stability.changes_scores or position.biases_values else path
-
-    def use_weights(self, module: torch.nn.Module) -> None:
-        """Pass the attention weights through a module, which only the plain path can do."""
-        self.weights, self.path = module, "plain"
+        self.position, self.stability, self.dropout = position, stability, dropout
+        seen = stability.changes_scores or position.biases_values or dropout is not None
+        self.path = "plain" if seen else path  # a fused kernel shows neither scores nor weights
 
     def forward(
         self,
@@ -165,8 +165,8 @@ class DotProductAttention(Attention):
             scores_BNTS = scores_BNTS + (mask_TS if bias is None else mask_TS + bias)
             weights_ARS = torch.softmax(scores_BNTS, dim=-1).view(q_ARH.shape[0], -1, source)
         weights_BNTS = weights_ARS.view(batch, self.n_heads, length, source)
-        if self.weights is not None:
-            weights_BNTS = self.weights(weights_BNTS)
+        if self.dropout is not None:
+            weights_BNTS = self.dropout(weights_BNTS)
             weights_ARS = weights_BNTS.view_as(weights_ARS)
         y_BKGTH = (weights_ARS @ v_ASH).view(batch, kv_heads, groups, length, self.head_dim)
         y_BTNH = y_BKGTH.permute(0, 3, 1, 2, 4).reshape(batch, length, self.n_heads, self.head_dim)
