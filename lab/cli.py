@@ -1,11 +1,14 @@
 """The ``lab`` command: the first word picks a file in ``lab/commands``, which is imported then and not before."""
 
 import os
+import signal
 import sys
 from importlib import import_module
+from types import FrameType
+from typing import NoReturn
 
 from lab.commands import listing
-from lab.errors import LabError, did_you_mean
+from lab.errors import LabError, Stopped, did_you_mean
 
 USAGE = "usage: lab COMMAND [ARGUMENTS]"
 
@@ -13,6 +16,7 @@ USAGE = "usage: lab COMMAND [ARGUMENTS]"
 def main(argv: list[str] | None = None) -> None:
     """Run one command and exit: 0 done, 1 refused or failed, 2 not understood, 130 or 143 stopped."""
     words = sys.argv[1:] if argv is None else argv
+    signal.signal(signal.SIGTERM, _stop)  # like Ctrl-C: what is half written is cleared away
     sys.exit(_run(words))
 
 
@@ -45,13 +49,17 @@ def _call(command: str, arguments: list[str]) -> int:
         print(f"lab {command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as stop:
-        number = getattr(stop, "signal_number", 2)
-        print(f"lab {command}: {stop or 'stopped'}", file=sys.stderr)
-        return 128 + int(number)
+        number = stop.signal_number if isinstance(stop, Stopped) else signal.SIGINT
+        print(f"lab {command}: {str(stop) or 'stopped'}", file=sys.stderr)
+        return 128 + number
     except BrokenPipeError:  # `lab table | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise Stopped("stopped", number)
 
 
 def _help() -> str:

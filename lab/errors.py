@@ -16,6 +16,14 @@ class ConfigError(LabError, ValueError):
     """
 
 
+class Stopped(KeyboardInterrupt):
+    """The process was asked to stop. Not an ``Exception``: it ends a sweep too."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """``"; did you mean 'rmsnorm'?"`` for the nearest choice, or an empty string when none is near."""
     near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)

@@ -6,14 +6,6 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Stopped(KeyboardInterrupt):
-    """The run was asked to stop, has saved, and can be resumed. Not an ``Exception``: it ends a sweep too."""
-
-    def __init__(self, message: str, signal_number: int) -> None:
-        super().__init__(message)
-        self.signal_number = signal_number
-
-
 class Request:
     """Whether the process was asked to stop, and by which signal."""
 

@@ -10,12 +10,13 @@ from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from lab.config import Device, RunConfig
 from lab.data.batches import Batches
+from lab.errors import Stopped
 from lab.model.loss import token_loss
 from lab.progress import Bar
 from lab.streams import stream_seed
 from lab.training.checkpoint import save_checkpoint
 from lab.training.evaluate import Evaluation, Evaluator
-from lab.training.interrupt import Request, Stopped
+from lab.training.interrupt import Request
 from lab.training.precision import compute_in
 from lab.training.recorder import Recorder
 from lab.training.state import TrainState

@@ -16,7 +16,7 @@ import torch
 from lab.config import Device, RunConfig
 from lab.data.batches import Batches
 from lab.data.tokens import TokenSet, prepare
-from lab.errors import LabError, one_line
+from lab.errors import LabError, Stopped, one_line
 from lab.files import remove_temporaries, write_json
 from lab.model.transformer import Architecture
 from lab.paths import runs_dir
@@ -29,7 +29,7 @@ from lab.track import Guarded, Tracker
 from lab.training import summary
 from lab.training.checkpoint import load_newest
 from lab.training.evaluate import Evaluator
-from lab.training.interrupt import Stopped, stop_request
+from lab.training.interrupt import stop_request
 from lab.training.loop import Loop, Outcome
 from lab.training.recorder import Recorder
 from lab.training.resolve import resolve
