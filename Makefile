@@ -32,6 +32,10 @@ test: install  ## the fast tests, under 90 seconds
 test-slow: install  ## the tests that train for real, build a wheel, or kill processes
 	OMP_NUM_THREADS=1 $(PYTEST) -n 2 --dist worksteal -m "slow and not gpu"
 
+.PHONY: test-gpu
+test-gpu: install  ## the tests that need a CUDA device
+	OMP_NUM_THREADS=1 $(PYTEST) -m gpu
+
 .PHONY: check
 check: install  ## formatting, lint, types, import layers
 	$(BIN)/ruff format --check .
