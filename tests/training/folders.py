@@ -27,6 +27,12 @@ def assert_same(folder: Path, untouched: Path) -> None:
     assert [path.name for path in folder.rglob(".*")] == []
 
 
+def resumed_from(folder: Path) -> list[int]:
+    """The steps that run.log says the run was resumed from."""
+    lines = (folder / "run.log").read_text().splitlines()
+    return [int(line.rsplit(" ", 1)[1]) for line in lines if "resumed from step" in line]
+
+
 def steps(folder: Path) -> list[int]:
     """The steps that have whole lines in the metrics."""
     text = (folder / "metrics.jsonl").read_text()

@@ -8,7 +8,7 @@ import pytest
 
 from lab.errors import LabError, Stopped
 from lab.runs.store import RunFolder, read_results
-from training.folders import assert_same, result_of, steps, the_run, wait_for_step
+from training.folders import assert_same, result_of, resumed_from, steps, the_run, wait_for_step
 
 VARIANTS = {
     "plain": (),
@@ -16,12 +16,6 @@ VARIANTS = {
     "decay-and-z": ("regularization=weight_decay", "stability=[qk_norm,z_loss]", "train.eval_every=4"),
     "between-saves": ("train.checkpoint_every=3", "schedule=linear"),
 }
-
-
-def resumed_from(folder):
-    """The steps that run.log says the run was resumed from."""
-    lines = (folder / "run.log").read_text().splitlines()
-    return [int(line.rsplit(" ", 1)[1]) for line in lines if "resumed from step" in line]
 
 
 @pytest.mark.parametrize(
