@@ -177,9 +177,9 @@ class DotProductAttention(Attention):
         """An empty cache."""
         return KVCache()
 
-    def cache_elements(self, n_tokens: int) -> int:
-        """2 K H per token: arXiv:2405.04434, table 1."""
-        return 2 * self.n_kv_heads * self.head_dim * n_tokens
+    def cache_bytes(self, n_tokens: int, *, element_bytes: int) -> int:
+        """2 K H numbers per token: arXiv:2405.04434, table 1."""
+        return 2 * self.n_kv_heads * self.head_dim * n_tokens * element_bytes
 
     def flops(self, seq_len: int) -> float:
         """4 N H S per token: scores and weighted sum over all S keys, the causal half not left out."""

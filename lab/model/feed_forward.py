@@ -1,4 +1,4 @@
-"""The two shapes of a feed-forward branch: plain (arXiv:1706.03762, 3.3) and gated (arXiv:2002.05202, eq. 5)."""
+"""The two shapes of a feed-forward branch: plain (arXiv:1706.03762, 3.3) and gated (arXiv:2002.05202, eq. 6)."""
 
 from collections.abc import Callable
 

@@ -88,7 +88,7 @@ def test_a_cache_holds_what_is_said(attn):
     for length in (1, 7, 16):
         _, caches = by_steps(net, tokens(3, length), [length])
         for module, cache in zip(net.attention(), caches, strict=True):
-            assert sum(t.numel() for t in held(cache)) == 3 * module.cache_elements(length)
+            assert sum(t.nbytes for t in held(cache)) == 3 * module.cache_bytes(length, element_bytes=4)
 
 
 @torch.no_grad()

@@ -39,8 +39,8 @@ class Attention(nn.Module, ABC):
         """An empty cache for decoding step by step."""
 
     @abstractmethod
-    def cache_elements(self, n_tokens: int) -> int:
-        """Numbers that a cache of ``n_tokens`` positions holds for one sequence."""
+    def cache_bytes(self, n_tokens: int, *, element_bytes: int) -> int:
+        """Bytes that a cache of ``n_tokens`` positions takes for one sequence, at ``element_bytes`` a number."""
 
     @abstractmethod
     def flops(self, seq_len: int) -> float:

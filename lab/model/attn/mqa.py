@@ -1,4 +1,4 @@
-"""Multi-query attention, one key/value head for all query heads: arXiv:1911.02150, section 3.1."""
+"""Multi-query attention, one key/value head for all query heads: arXiv:1911.02150, section 3."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""QK-norm, an RMSNorm of queries and keys over each head, before positions: arXiv:2302.05442, section 3.1.
+"""QK-norm, an RMSNorm of queries and keys over each head, before positions: arXiv:2302.05442, section 2.
 
 The paper (ViT-22B) uses LayerNorm; the RMS form with one gain shared by the heads is that of Qwen3 and Gemma 3.
 """

@@ -47,7 +47,7 @@ def test_sizes_of_projections_and_cache(name, n_kv_heads):
     assert module.q.weight.shape == (N * H, SIZES.dim)
     assert module.k.weight.shape == module.v.weight.shape == (n_kv_heads * H, SIZES.dim)
     assert module.out.weight.shape == (SIZES.dim, N * H)
-    assert module.cache_elements(10) == 2 * n_kv_heads * H * 10
+    assert module.cache_bytes(10, element_bytes=2) == 2 * n_kv_heads * H * 10 * 2
     assert module.flops(16) == 4 * N * H * 16
 
 
