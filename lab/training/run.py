@@ -5,7 +5,7 @@ import resource
 import shutil
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,7 +123,7 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
         shutil.copyfile(planned.tokens.tokenizer_file, folder.path / "tokenizer.json")
         folder.write_result(result)
         log.info("run %s in %s", planned.run_id, folder.path)
-        log.info("  %s", summary.opening_line(result))
+        _say(summary.opening_lines(result))
         if planned.config.device is Device.cuda:
             torch.cuda.reset_peak_memory_stats()  # an earlier run of this process is not this run's peak
         state = new_state(planned.config, planned.architecture)
@@ -141,7 +141,7 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
         _write_ending(folder, tracker, {**result, "status": "failed", "reason": reason})
         raise LabError(f"run {planned.run_id} failed: {reason}; see {folder.log}") from error
     tracker.finish(ended)
-    log.info("  %s", summary.closing_line(ended))
+    _say(summary.closing_lines(ended))
     if outcome.signal_number is not None:
         raise Stopped(f"run {planned.run_id} had ended, stopped after it", outcome.signal_number)
     return ended
@@ -194,9 +194,14 @@ def _trained(planned: Plan, folder: RunFolder, state: TrainState, tracker: Track
         recorder.close()
 
 
+def _say(lines: Sequence[str]) -> None:
+    for line in lines:
+        log.info("  %s", line)
+
+
 def _already(result: dict[str, Any], folder: RunFolder) -> Trained:
     log.info("run %s is done already, nothing to train (fresh=true starts again)", folder.path.name)
-    log.info("  %s", summary.closing_line(result))
+    _say(summary.closing_lines(result))
     return Trained(result, folder.path, was_done=True)
 
 

@@ -156,33 +156,33 @@ def processor() -> str:
     return str(torch.cpu.get_capabilities().get("cpu_name", platform.processor()))
 
 
-def opening_line(result: dict[str, Any]) -> str:
-    """What is about to be trained, in one line."""
+def opening_lines(result: dict[str, Any]) -> list[str]:
+    """What is about to be trained."""
     config, counted = result["config"], result["parameters"]
     groups = ("norm", "block", "activation", "attn", "position")
     words = [config[group]["name"] for group in groups]
     words += [name for group in ("stability", "regularization") for name in config[group] if name != "none"]
     batch = config["train"]["batch_size"] * config["model"]["max_seq_len"]
-    return (
+    return [
         f"{' '.join(words)} · seed {config['seed']} · {counted['total'] / 1e6:.2f}M parameters "
-        f"({counted['non_embedding'] / 1e6:.2f}M non-embedding) · {config['train']['steps']} steps "
-        f"of {batch:,} tokens, {result['epochs']:.2f} epochs · {config['device']} {config['precision']}, "
-        f"{config['threads']} threads, attention {'+'.join(result['attention_path'])}"
-    )
+        f"({counted['non_embedding'] / 1e6:.2f}M non-embedding)",
+        f"{config['train']['steps']} steps of {batch:,} tokens, {result['epochs']:.2f} epochs · {config['device']} "
+        f"{config['precision']}, {config['threads']} threads, attention {'+'.join(result['attention_path'])}",
+    ]
 
 
-def closing_line(result: dict[str, Any]) -> str:
-    """How a run ended, in one line."""
+def closing_lines(result: dict[str, Any]) -> list[str]:
+    """How a run ended."""
     if result["status"] == "diverged":
-        return f"diverged: {result['reason']}"
+        return [f"diverged: {result['reason']}"]
     found = result["spikes"][spikes.LOCAL]
     clipped = (
         "" if result["clipped_share"] is None else f" · clipped {100 * result['clipped_share']:.0f} % of steps"
     )
     speed = "unknown" if result["tokens_per_s"] is None else f"{result['tokens_per_s']:,.0f}"
-    return (
+    return [
         f"done: val loss {result['final_loss']:.4f} nats/token (early {result['early_loss']:.4f}), "
-        f"{result['bits_per_byte']:.4f} bits per byte · {speed} tokens/s · "
-        f"spikes {found['loss']['spikes']} loss, {found['grad_norm']['spikes']} gradient norm, "
-        f"{spikes.LOCAL}{clipped}"
-    )
+        f"{result['bits_per_byte']:.4f} bits per byte",
+        f"{speed} tokens/s · spikes {found['loss']['spikes']} loss, {found['grad_norm']['spikes']} gradient norm, "
+        f"{spikes.LOCAL}{clipped}",
+    ]
