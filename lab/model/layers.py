@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lab.model.rms_norm import rms_norm
+
 
 class Linear(nn.Module):
     """``y = x Wᵀ + b``; the weight is left for the ``init`` component to draw, the bias starts at zero."""
@@ -44,4 +46,4 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise each vector, in the gain's precision; the result has the type of ``x``."""
-        return F.rms_norm(x.to(self.gain.dtype), self.gain.shape, self.gain, self.eps).to(x.dtype)
+        return rms_norm(x.to(self.gain.dtype), self.gain, self.eps).to(x.dtype)

@@ -246,10 +246,10 @@ def test_another_process_is_refused_in_one_line(start_lab, lab, words, outputs):
     assert f"run {folder.name} is being trained by process {process.pid} on " in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert process.poll() is None
-    seen = len(steps(folder))
-    wait_for_step(outputs, seen + 1)  # still going on
+    wait_for_step(outputs, len(steps(folder)) + 1)  # still going on
     process.kill()
     process.communicate()
+    seen = len(steps(folder))
     assert (folder / "lock").exists()  # and no obstacle:
     process = start_lab("train", *words("train.steps=100000"))
     end = wait_for_step(outputs, seen + 2)

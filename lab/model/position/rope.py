@@ -81,4 +81,4 @@ class LayerRotation(LayerPosition):
 
 
 def _turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    return x * cos + torch.roll(x, x.shape[-1] // 2, dims=-1) * sin
+    return torch.addcmul(x * cos, torch.roll(x, x.shape[-1] // 2, dims=-1), sin)

@@ -2,6 +2,8 @@ import pytest
 import torch
 from contracts.menu import config
 
+from lab.model.rms_norm import rms_norm
+
 
 @pytest.fixture
 def norm():
@@ -23,6 +25,21 @@ def test_equals_that_of_torch_exactly(norm):
     theirs.load_state_dict({"weight": norm.gain})
     x = torch.randn(2, 5, 24, generator=torch.Generator().manual_seed(3))
     assert torch.equal(norm(x), theirs(x))
+
+
+def test_its_gradient_is_the_derivative(norm):
+    norm.double()
+    x = torch.randn(2, 5, 24, generator=torch.Generator().manual_seed(3), dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, gain: rms_norm(x, gain, 1e-3), (x, norm.gain))
+
+
+def test_its_gradient_is_that_of_torch(norm):
+    x = torch.randn(2, 5, 24, generator=torch.Generator().manual_seed(3), requires_grad=True)
+    dy = torch.randn(2, 5, 24, generator=torch.Generator().manual_seed(4))
+    theirs = torch.nn.functional.rms_norm(x, (24,), norm.gain, 1e-3)
+    expected = torch.autograd.grad(theirs, (x, norm.gain), dy)
+    ours = torch.autograd.grad(rms_norm(x, norm.gain, 1e-3), (x, norm.gain), dy)
+    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_in_bf16_is_the_fp32_result_rounded(norm):
