@@ -10,17 +10,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from lab.errors import ConfigError
-from lab.model.attention_path import Path
-from lab.model.attn import Attention, AttnConfig, Losses
+from lab.model.attn import Attention, AttnConfig, AttnParts, Losses
 from lab.model.layer_spec import LayerSpec
 from lab.model.layers import Linear
-from lab.model.position import LayerPosition
-from lab.model.regularization import Regularization
 from lab.model.sizes import Dims
-from lab.model.stability import AttentionStability, Stability
+from lab.model.stability import AttentionStability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,16 +33,7 @@ class DotProductConfig(AttnConfig):
     def kv_heads(self, dims: Dims) -> int:
         """Number of key/value heads K."""
 
-    def build(
-        self,
-        dims: Dims,
-        layer: LayerSpec,
-        *,
-        position: LayerPosition,
-        stability: Stability,
-        regularization: Regularization,
-        path: Path,
-    ) -> Attention:
+    def build(self, dims: Dims, layer: LayerSpec, parts: AttnParts) -> Attention:
         """The branch of one layer.
 
         Raises:
@@ -54,15 +42,7 @@ class DotProductConfig(AttnConfig):
         n_kv_heads = self.kv_heads(dims)
         if dims.n_heads % n_kv_heads:
             raise ConfigError(f"attn.n_kv_heads {n_kv_heads} does not divide model.n_heads {dims.n_heads}")
-        return DotProductAttention(
-            self,
-            dims,
-            n_kv_heads,
-            position=position,
-            stability=stability.attention(layer, dims, n_kv_heads) or AttentionStability(),
-            dropout=regularization.attention(layer),
-            path=path,
-        )
+        return DotProductAttention(self, dims, layer, parts)
 
 
 @dataclass
@@ -85,27 +65,19 @@ class KVCache:
 class DotProductAttention(Attention):
     """Softmax attention over all earlier positions."""
 
-    def __init__(
-        self,
-        config: DotProductConfig,
-        dims: Dims,
-        n_kv_heads: int,
-        *,
-        position: LayerPosition,
-        stability: AttentionStability,
-        dropout: nn.Module | None,
-        path: Path,
-    ) -> None:
+    def __init__(self, config: DotProductConfig, dims: Dims, layer: LayerSpec, parts: AttnParts) -> None:
         super().__init__()
-        self.n_heads, self.n_kv_heads, self.head_dim = dims.n_heads, n_kv_heads, dims.head_dim
+        self.n_heads, self.n_kv_heads, self.head_dim = dims.n_heads, config.kv_heads(dims), dims.head_dim
         self.scale = 1 / math.sqrt(dims.head_dim)
         self.q = Linear(dims.dim, self.n_heads * self.head_dim, bias=config.qkv_bias)
-        self.k = Linear(dims.dim, n_kv_heads * self.head_dim, bias=config.qkv_bias)
-        self.v = Linear(dims.dim, n_kv_heads * self.head_dim, bias=config.qkv_bias)
+        self.k = Linear(dims.dim, self.n_kv_heads * self.head_dim, bias=config.qkv_bias)
+        self.v = Linear(dims.dim, self.n_kv_heads * self.head_dim, bias=config.qkv_bias)
         self.out = Linear(self.n_heads * self.head_dim, dims.dim, bias=config.out_bias)
-        self.position, self.stability, self.dropout = position, stability, dropout
-        seen = stability.changes_scores or position.biases_values or dropout is not None
-        self.path = "plain" if seen else path  # a fused kernel shows neither scores nor weights
+        self.position = parts.position
+        self.stability = parts.stability.attention(layer, dims, self.n_kv_heads) or AttentionStability()
+        self.dropout = parts.regularization.attention(layer)
+        seen = self.stability.changes_scores or self.position.biases_values or self.dropout is not None
+        self.path = "plain" if seen else parts.path  # a fused kernel shows neither scores nor weights
 
     def forward(
         self,

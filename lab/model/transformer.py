@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from lab.model.activation import ActivationConfig
 from lab.model.attention_path import Path
-from lab.model.attn import Attention, AttnConfig, Losses
+from lab.model.attn import Attention, AttnConfig, AttnParts, Losses
 from lab.model.block import Block, BlockConfig, Parts
 from lab.model.init import InitConfig, initialize
 from lab.model.layers import Embedding, Linear
@@ -66,10 +66,10 @@ class Transformer(nn.Module):
         self.regularization = RegularizationStack({n: c.build(dims) for n, c in arch.regularization.items()})
         self.embedding = Embedding(dims.vocab_size, dims.dim)
         self.position = arch.position.build(dims)
-        norm, block = arch.norm, arch.block
-        self.embed_norm = norm.build(dims.dim, site="embed") if block.embed_norm else nn.Identity()
+        norm = arch.norm
+        self.embed_norm = norm.build(dims.dim, site="embed") if arch.block.embed_norm else nn.Identity()
         self.blocks = nn.ModuleList(self._block(arch, index) for index in range(dims.n_layers))
-        self.final_norm = norm.build(dims.dim, site="final") if block.final_norm else nn.Identity()
+        self.final_norm = norm.build(dims.dim, site="final") if arch.block.final_norm else nn.Identity()
         self.head = None if arch.tie_embeddings else Linear(dims.dim, dims.vocab_size, bias=False)
         for name, module in self.named_modules():
             if isinstance(module, Linear):
@@ -82,9 +82,7 @@ class Transformer(nn.Module):
             made = self.stability.branch(layer, dims, site), self.regularization.residual(layer, dims)
             return nn.Sequential(*(module for module in made if len(module)))  # type: ignore[arg-type]
 
-        attn = arch.attn.build(
-            dims,
-            layer,
+        attn_parts = AttnParts(
             position=self.position.layer(layer) if layer.position_on else LayerPosition(),
             stability=self.stability,
             regularization=self.regularization,
@@ -92,7 +90,7 @@ class Transformer(nn.Module):
         )
         parts = Parts(
             norm=lambda site: arch.norm.build(dims.dim, site=site),
-            attn=attn,
+            attn=arch.attn.build(dims, layer, attn_parts),
             ffn=arch.activation.build(dims),
             end=end,
         )

@@ -48,6 +48,20 @@ class Attention(nn.Module, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AttnParts:
+    """What an attention branch is given beside its sizes."""
+
+    position: LayerPosition
+    """The layer's part of the position component."""
+    stability: Stability
+    """Makes the hooks inside the branch."""
+    regularization: Regularization
+    """Makes what attention weights pass through."""
+    path: Path
+    """How to compute scores where no hook has to see them."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class AttnConfig(Component, ABC):
     """Contract: the pattern over the layers, and the attention branch of each."""
 
@@ -56,16 +70,7 @@ class AttnConfig(Component, ABC):
         return LayerSpec(index=index)
 
     @abstractmethod
-    def build(
-        self,
-        dims: Dims,
-        layer: LayerSpec,
-        *,
-        position: LayerPosition,
-        stability: Stability,
-        regularization: Regularization,
-        path: Path,
-    ) -> Attention:
+    def build(self, dims: Dims, layer: LayerSpec, parts: AttnParts) -> Attention:
         """The branch of one layer.
 
         Raises:
