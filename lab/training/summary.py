@@ -125,11 +125,11 @@ def versions() -> dict[str, str | None]:
 
 
 def commit() -> str | None:
-    """The commit of the checkout that lab runs from, or None in an installed wheel."""
+    """The commit of the checkout that lab runs from, ``-dirty`` where it was changed; None in an installed wheel."""
     root = Path(lab.__file__).parent.parent
     if not (root / ".git").exists():
         return None
-    command = ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"]
+    command = ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
