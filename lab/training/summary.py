@@ -125,7 +125,7 @@ def versions() -> dict[str, str | None]:
 
 
 def commit() -> str | None:
-    """The commit of the checkout that lab runs from, ``-dirty`` where it was changed; None in an installed wheel."""
+    """The commit of the checkout that lab runs from, ``-dirty`` where it was changed; None in a wheel."""
     root = Path(lab.__file__).parent.parent
     if not (root / ".git").exists():
         return None
