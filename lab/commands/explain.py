@@ -62,7 +62,7 @@ def explain(planned: "Plan") -> dict[str, Any]:
     """The facts of a run that could be trained."""
     from lab.model.count import FLOPS_FORMULA, parameters, training_flops_per_token
 
-    config, model = planned.config, planned.architecture.outline()
+    config, model = planned.config, planned.outline
     sizes, train, tokens = planned.architecture.dims, config.train, planned.tokens
     counted = parameters(model)
     folder, status = _folder(planned.run_id)
@@ -108,11 +108,8 @@ def _folder(run_id: str) -> tuple[str, str]:
     from lab.runs.store import RunFolder
 
     folder = RunFolder(runs_dir() / run_id)
-    result = folder.result()
-    status = "new" if result is None else str(result["status"])
-    if folder.path.is_dir() and status in ("new", "running", "partial"):
-        status = "running" if folder.is_locked() else "partial" if result else "new"
-    return str(folder.path), status
+    result = folder.result_now()
+    return str(folder.path), "new" if result is None else str(result["status"])
 
 
 def _components(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -80,7 +80,7 @@ class Transformer(nn.Module):
 
         def end(site: Site) -> nn.Module:
             made = self.stability.branch(layer, dims, site), self.regularization.residual(layer, dims)
-            return nn.Sequential(*(module for module in made if len(module)))  # type: ignore[arg-type]
+            return nn.Sequential(*(module for module in made if len(module)))
 
         attn_parts = AttnParts(
             position=self.position.layer(layer) if layer.position_on else LayerPosition(),

@@ -22,9 +22,9 @@ class JsonLines:
     def __init__(self, path: Path, *, keep_steps: int) -> None:
         """Open ``path``, dropping what lies after step ``keep_steps``, a torn last line and what follows a gap."""
         self.path = path
-        found = read_lines(path)[:keep_steps] if path.exists() else []
-        self.n_lines = next((n for n, line in enumerate(found) if line["step"] != n + 1), len(found))
-        data = "".join(_dump(line) for line in found[: self.n_lines]).encode()
+        kept = whole_lines(path)[:keep_steps]
+        self.n_lines = len(kept)
+        data = "".join(_dump(line) for line in kept).encode()
         if not path.exists() or path.read_bytes() != data:
             write_atomically(path, data)
         self._file: TextIO = path.open("a", encoding="utf-8")
@@ -56,6 +56,12 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             break
         lines.append(value)
     return lines
+
+
+def whole_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of steps 1, 2, 3, … up to the first that is missing; none where there is no file."""
+    found = read_lines(path) if path.exists() else []
+    return found[: next((n for n, line in enumerate(found) if line["step"] != n + 1), len(found))]
 
 
 def column(lines: list[dict[str, Any]], key: str) -> list[float]:

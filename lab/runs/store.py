@@ -21,6 +21,9 @@ from lab.files import write_json
 SCHEMA = 1
 """Version of ``result.json``."""
 
+UNENDED = ("running", "partial")
+"""Statuses on disk of a run that has no result yet; which of them is true, the lock knows."""
+
 LOCK_TRIES = 4
 """How often a held lock is tried again, 50 ms apart, before it counts as held."""
 
@@ -58,6 +61,16 @@ class RunFolder:
         except (OSError, ValueError):
             return None
         return value if isinstance(value, dict) and value.get("schema") == SCHEMA else None
+
+    def result_now(self) -> dict[str, Any] | None:
+        """``result`` with the status of a run that has not ended told by its lock: ``running`` or ``partial``."""
+        result = self.result()
+        if result is None or result.get("status") not in UNENDED:
+            return result
+        if self.is_locked():
+            return {**result, "status": "running"}
+        result = self.result() or result  # it may have ended since
+        return {**result, "status": "partial"} if result["status"] in UNENDED else result
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Replace ``result.json``."""
@@ -137,15 +150,11 @@ def read_results(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path
             if file.resolve() in seen:
                 continue
             seen.add(file.resolve())
-            folder = RunFolder(file.parent)
-            result = folder.result()
+            result = RunFolder(file.parent).result_now()
             if result is None or not {"id", "status", "config"} <= result.keys():
                 damaged.append(file)
-                continue
-            if result["status"] == "running" and not folder.is_locked():
-                result = folder.result() or result  # it may have ended since
-                result["status"] = "partial" if result["status"] == "running" else result["status"]
-            results.append(result)
+            else:
+                results.append(result)
     return results, damaged
 
 

@@ -18,11 +18,11 @@ from lab.data.batches import Batches
 from lab.data.tokens import TokenSet, prepare
 from lab.errors import LabError, Stopped, one_line
 from lab.files import remove_temporaries, write_json
-from lab.model.transformer import Architecture
+from lab.model.transformer import Architecture, Transformer
 from lab.paths import runs_dir
 from lab.progress import progress
 from lab.runs.identity import run_id
-from lab.runs.metrics import JsonLines
+from lab.runs.metrics import JsonLines, whole_lines
 from lab.runs.store import RunFolder, unwritable
 from lab.streams import stream_seed
 from lab.track import Guarded, Tracker
@@ -58,6 +58,8 @@ class Plan:
 
     config: RunConfig
     architecture: Architecture
+    outline: Transformer
+    """The model without storage."""
     tokens: TokenSet
     batches: Batches
     run_id: str
@@ -74,7 +76,7 @@ def plan(config: RunConfig) -> Plan:
     torch.set_num_threads(config.threads)
     tokens = prepare(config.data, config.tokenizer)
     architecture = config.architecture(tokens.vocab_size)
-    architecture.outline()
+    outline = architecture.outline()
     batches = Batches(
         tokens.train,
         seq_len=config.model.max_seq_len,
@@ -83,7 +85,7 @@ def plan(config: RunConfig) -> Plan:
         tokens_hash=tokens.hash,
     )
     identity = run_id(config.as_dict(), data_hash=tokens.data_hash, tokenizer_hash=tokens.tokenizer_hash)
-    return Plan(config, architecture, tokens, batches, identity)
+    return Plan(config, architecture, outline, tokens, batches, identity)
 
 
 def train(config: RunConfig) -> Trained:
@@ -112,7 +114,7 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
         LabError: the run failed.
         Stopped: the process was asked to stop.
     """
-    result = summary.opening(planned.config, planned.architecture, planned.tokens, planned.batches)
+    result = summary.opening(planned.config, planned.outline, planned.tokens, planned.batches)
     result["id"] = planned.run_id
     tracker = Guarded(lambda: planned.config.track.build(planned.run_id, planned.config.as_dict(), folder.path))
     try:
@@ -149,7 +151,7 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
 
 def _write_ending(folder: RunFolder, tracker: Tracker, result: dict[str, Any]) -> None:
     """Write how a run ended that has no result; on a full disk it goes on saying ``running``, read as partial."""
-    result["steps_done"] = summary.steps_done(folder)
+    result["steps_done"] = len(whole_lines(folder.metrics))
     with suppress(OSError):
         folder.write_result(result)
     tracker.finish(result)
@@ -164,9 +166,7 @@ def _reason(error: Exception) -> str:
 def _trained(planned: Plan, folder: RunFolder, state: TrainState, tracker: Tracker) -> Outcome:
     """Resume where a checkpoint allows it, and run the loop."""
     config, tokens = planned.config, planned.tokens
-    metrics = JsonLines(folder.metrics, keep_steps=config.train.steps)
-    found = load_newest(folder.checkpoints, most_steps=metrics.n_lines)
-    metrics.close()
+    found = load_newest(folder.checkpoints, most_steps=len(whole_lines(folder.metrics)))
     if found is not None:
         state.load(*found)
         log.info("  resumed from step %d", state.step)

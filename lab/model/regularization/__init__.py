@@ -65,7 +65,7 @@ class RegularizationStack(Regularization):
     def _parts(self) -> list[Regularization]:
         return cast(list[Regularization], list(self.children()))
 
-    def residual(self, spec: LayerSpec, dims: Dims) -> nn.Module:
+    def residual(self, spec: LayerSpec, dims: Dims) -> nn.Sequential:
         """The modules of all that have one, in a row."""
         made = (part.residual(spec, dims) for part in self._parts())
         return nn.Sequential(*(module for module in made if module is not None))

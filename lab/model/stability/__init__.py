@@ -120,7 +120,7 @@ class StabilityStack(Stability):
         made = {name: part.attention(spec, dims, n_kv_heads) for name, part in self._parts().items()}
         return AttentionStabilityStack({name: part for name, part in made.items() if part is not None})
 
-    def branch(self, spec: LayerSpec, dims: Dims, site: Site) -> nn.Module:
+    def branch(self, spec: LayerSpec, dims: Dims, site: Site) -> nn.Sequential:
         """The modules of all that have one, in a row."""
         made = {name: part.branch(spec, dims, site) for name, part in self._parts().items()}
         row = nn.Sequential()
