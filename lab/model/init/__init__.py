@@ -1,6 +1,7 @@
 """The ``init`` group: how weights are drawn, keyed by name so that variants of one seed share what they can."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +14,7 @@ from lab.streams import stream_seed
 
 @dataclass(frozen=True, kw_only=True)
 class InitConfig(Component, ABC):
-    """Contract: draw one weight, and scale its learning rate where the rule says so."""
+    """Contract: draw one weight, and scale its learning rate and the attention scores where the rule says so."""
 
     @abstractmethod
     def draw(self, name: str, shape: torch.Size, dims: Dims, generator: torch.Generator) -> Tensor:
@@ -23,12 +24,27 @@ class InitConfig(Component, ABC):
         """Factor of the learning rate of one parameter."""
         return 1.0
 
+    def attention_scale(self, head_dim: int) -> float | None:
+        """The factor of attention scores that this rule was made for; None: 1/sqrt(H)."""
+        return None
 
-def initialize(model: nn.Module, config: InitConfig, dims: Dims, *, study_seed: int, seed: int) -> None:
-    """Draw every parameter named ``weight``, each from its own generator; the others keep their values."""
+
+def initialize(
+    model: nn.Module,
+    config: InitConfig,
+    dims: Dims,
+    *,
+    study_seed: int,
+    seed: int,
+    gain: Callable[[str], float] = lambda name: 1.0,
+) -> None:
+    """Draw every parameter named ``weight``, each from its own generator; the others keep their values.
+
+    What is drawn is multiplied by ``gain`` of the parameter's name.
+    """
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if not name.endswith(".weight"):
                 continue
             generator = torch.Generator().manual_seed(stream_seed(study_seed, seed, "init", name))
-            parameter.copy_(config.draw(name, parameter.shape, dims, generator))
+            parameter.copy_(config.draw(name, parameter.shape, dims, generator) * gain(name))
