@@ -20,6 +20,14 @@ def rms_norm(x: Tensor, gain_D: Tensor, eps: float) -> Tensor:
     return F.rms_norm(x, gain_D.shape, gain_D, eps)
 
 
+def plain_rms_norm(x: Tensor, eps: float) -> Tensor:
+    """X / sqrt(mean(x²) + eps) over the last axis."""
+    if x.device.type == "cpu" and not torch.compiler.is_compiling():
+        y: Tensor = _PlainRMSNorm.apply(x, eps)  # type: ignore[no-untyped-call]
+        return y
+    return F.rms_norm(x, x.shape[-1:], None, eps)
+
+
 class _RMSNorm(torch.autograd.Function):
     """With r = 1 / sqrt(mean(x²) + eps) and h = x r: dx = r (g dy - h mean(g dy h)), dg = sum(dy h)."""
 
@@ -38,3 +46,21 @@ class _RMSNorm(torch.autograd.Function):
         mean = torch.mv(dyh_MD, gain_D).div_(x.shape[-1]).view_as(r)
         dx = (dy * gain_D).sub_(h.mul_(mean)).mul_(r)
         return dx, dyh_MD.sum(0), None
+
+
+class _PlainRMSNorm(torch.autograd.Function):
+    """As above with g = 1, where y = h: dx = r (dy - h mean(dy h))."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:
+        r = x.square().mean(-1, keepdim=True).add_(eps).rsqrt_()
+        h = x * r
+        ctx.save_for_backward(h, r)
+        return h
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (dy,) = grads
+        h, r = ctx.saved_tensors
+        mean = (dy * h).mean(-1, keepdim=True)
+        return (dy - h * mean).mul_(r), None
