@@ -29,6 +29,22 @@ class InitConfig(Component, ABC):
         return None
 
 
+def is_table(name: str) -> bool:
+    """Whether the rows of a weight are looked up by number: token and position tables."""
+    return name.startswith(("embedding.", "position."))
+
+
+def writes_to_stream(name: str) -> bool:
+    """Whether a matrix is the last of a residual branch."""
+    return name.endswith(".out.weight")
+
+
+def truncated_normal(shape: torch.Size, std: float, generator: torch.Generator, *, cut: float) -> Tensor:
+    """N(0, std²) drawn again beyond ``cut`` standard deviations; what is left is a little narrower than ``std``."""
+    value = torch.empty(shape)
+    return nn.init.trunc_normal_(value, std=std, a=-cut * std, b=cut * std, generator=generator)
+
+
 def initialize(
     model: nn.Module,
     config: InitConfig,
