@@ -1,4 +1,8 @@
-"""The two shapes of a feed-forward branch: plain (arXiv:1706.03762, 3.3) and gated (arXiv:2002.05202, eq. 6)."""
+"""The two shapes of a feed-forward branch: plain (arXiv:1706.03762, 3.3) and gated (arXiv:2002.05202, eq. 6).
+
+In a gated one ``gate``, the W of the paper, passes the activation and ``up``, its V, does not. Code with one matrix
+for both differs in which half comes first, so its weights need sorting before they fit here.
+"""
 
 from collections.abc import Callable
 
