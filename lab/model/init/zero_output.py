@@ -1,4 +1,4 @@
-"""Zero outputs: the last matrix of each branch starts at zero, half of rule 1 of Fixup: arXiv:1901.09321, section 3.
+"""Zero outputs: the last matrix of each branch starts at zero, half of Fixup's rule 1: arXiv:1901.09321.
 
 The model starts as its embedding. arXiv:1706.02677, section 5.1, does the same by the gain of a branch's last norm.
 The other weights come from N(0, std²).
