@@ -166,7 +166,7 @@ class RunConfig(Plain):
         assert self.attn_path is not AttnPath.auto, "resolve the configuration first"
         return Architecture(
             dims=self.model.dims(tokenizer_size),
-            tie_embeddings=self.model.tie_embeddings,
+            model=self.model,
             norm=self.norm,
             activation=self.activation,
             attn=self.attn,

@@ -1,6 +1,6 @@
 """Scaled dot-product attention with grouped key/value heads: arXiv:1706.03762, 3.2; arXiv:2305.13245, 2.2.
 
-Query head n reads key/value head n // (N / K): MHA is K = N, MQA is K = 1. Scores are scaled by 1/sqrt(H).
+MHA is K = N, MQA is K = 1, GQA what lies between.
 """
 
 import math
@@ -9,25 +9,48 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from lab.component import check, check_number
 from lab.errors import ConfigError
+from lab.model.attention_mask import kept
 from lab.model.attn import Attention, AttnConfig, AttnParts, Losses
 from lab.model.layer_spec import LayerSpec
 from lab.model.layers import Linear
 from lab.model.sizes import Dims
-from lab.model.stability import AttentionStability
+from lab.model.softmax_attention import SoftmaxAttention
+
+SCALES = {"inv_sqrt_head_dim": lambda head_dim: head_dim**-0.5, "inv_head_dim": lambda head_dim: 1 / head_dim}
+"""Factors of the scores that are a function of the width of a key."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DotProductConfig(AttnConfig):
     """What MHA, GQA and MQA have in common."""
 
-    qkv_bias: bool
-    """Whether the query, key and value projections have biases."""
+    q_bias: bool
+    """Whether the query projection has a bias."""
+    k_bias: bool
+    """Whether the key projection has a bias; without positions the softmax cannot see it."""
+    v_bias: bool
+    """Whether the value projection has a bias."""
     out_bias: bool
     """Whether the output projection has a bias."""
+    scale: int | float | str
+    """Factor of q·k: ``auto`` (1/sqrt(head_dim), or what ``init`` was made for), ``inv_sqrt_head_dim``,
+    ``inv_head_dim``, or a number."""
+
+    nope_every: int | None
+    """Every how many layers the last one goes without positions, as 4 in SmolLM3; null: none does."""
+
+    def __post_init__(self) -> None:
+        check_scale(self.scale)
+        if self.nope_every is not None:
+            check_number("nope_every", self.nope_every, least=1)
+
+    def layer(self, index: int, dims: Dims) -> LayerSpec:
+        """Full attention; positions in all layers but the last of every ``nope_every``."""
+        return LayerSpec(index=index, position_on=not last_of(self.nope_every, index))
 
     @abstractmethod
     def kv_heads(self, dims: Dims) -> int:
@@ -45,39 +68,87 @@ class DotProductConfig(AttnConfig):
         return DotProductAttention(self, dims, layer, parts)
 
 
+@dataclass(frozen=True, kw_only=True)
+class GroupedConfig(DotProductConfig):
+    """Dot-product attention in which the number of key/value heads is free."""
+
+    n_kv_heads: int | None
+    """Number of key/value heads K, a divisor of the number of query heads; null: from ``heads_per_kv``."""
+    heads_per_kv: int
+    """Query heads that share a key/value head, used when ``n_kv_heads`` is null: K is the largest divisor of the
+    number of query heads that gives each at least so many, or 1."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("heads_per_kv", self.heads_per_kv, least=1)
+        if self.n_kv_heads is not None:
+            check_number("n_kv_heads", self.n_kv_heads, least=1)
+
+    def kv_heads(self, dims: Dims) -> int:
+        """As configured, or by the ratio."""
+        if self.n_kv_heads is not None:
+            return self.n_kv_heads
+        most = max(1, dims.n_heads // self.heads_per_kv)
+        return next(k for k in range(most, 0, -1) if dims.n_heads % k == 0)
+
+
+def last_of(every: int | None, index: int) -> bool:
+    """Whether layer ``index``, from 0, is the last of a group of ``every`` layers."""
+    return every is not None and (index + 1) % every == 0
+
+
+def check_scale(scale: float | str) -> None:
+    """Refuse a scale that is neither a name nor a positive number.
+
+    Raises:
+        ConfigError: names what is allowed.
+    """
+    known = ("auto", *SCALES)
+    ok = scale in known if isinstance(scale, str) else math.isfinite(scale) and scale > 0
+    check(ok, "scale", scale, f"must be a number > 0 or one of {', '.join(known)}")
+
+
+def score_scale(scale: float | str, head_dim: int, wanted: float | None) -> float:
+    """The factor of q·k that a setting means for keys of a width; ``wanted`` is what ``init`` was made for."""
+    if not isinstance(scale, str):
+        return float(scale)
+    if scale == "auto" and wanted is not None:
+        return wanted
+    return SCALES["inv_sqrt_head_dim" if scale == "auto" else scale](head_dim)
+
+
 @dataclass
 class KVCache:
-    """Keys (rotated) and values of the positions so far."""
+    """Keys (rotated) and values of the positions so far, or of the latest that can still be seen."""
 
+    keep: int | None
+    """Positions that a later query may see; None: all."""
     k_BSKH: Tensor | None = None
     v_BSKH: Tensor | None = None
 
     def append(self, k_BTKH: Tensor, v_BTKH: Tensor) -> tuple[Tensor, Tensor]:
-        """Add T positions; returns all of them."""
-        if self.k_BSKH is None or self.v_BSKH is None:
-            self.k_BSKH, self.v_BSKH = k_BTKH, v_BTKH
-        else:
-            self.k_BSKH = torch.cat((self.k_BSKH, k_BTKH), dim=1)
-            self.v_BSKH = torch.cat((self.v_BSKH, v_BTKH), dim=1)
-        return self.k_BSKH, self.v_BSKH
+        """Add T positions; returns those that may be seen from one of them, and all T."""
+        k_BSKH, v_BSKH = k_BTKH, v_BTKH
+        if self.k_BSKH is not None and self.v_BSKH is not None:
+            k_BSKH = torch.cat((self.k_BSKH, k_BTKH), dim=1)
+            v_BSKH = torch.cat((self.v_BSKH, v_BTKH), dim=1)
+        first = 0 if self.keep is None else max(0, k_BSKH.shape[1] - self.keep)
+        self.k_BSKH, self.v_BSKH = k_BSKH[:, first:], v_BSKH[:, first:]
+        return k_BSKH, v_BSKH
 
 
-class DotProductAttention(Attention):
-    """Softmax attention over all earlier positions."""
+class DotProductAttention(SoftmaxAttention):
+    """Softmax attention over the earlier positions that the layer's mask lets a query see."""
 
     def __init__(self, config: DotProductConfig, dims: Dims, layer: LayerSpec, parts: AttnParts) -> None:
-        super().__init__()
+        super().__init__(layer, parts)
         self.n_heads, self.n_kv_heads, self.head_dim = dims.n_heads, config.kv_heads(dims), dims.head_dim
-        self.scale = 1 / math.sqrt(dims.head_dim)
-        self.q = Linear(dims.dim, self.n_heads * self.head_dim, bias=config.qkv_bias)
-        self.k = Linear(dims.dim, self.n_kv_heads * self.head_dim, bias=config.qkv_bias)
-        self.v = Linear(dims.dim, self.n_kv_heads * self.head_dim, bias=config.qkv_bias)
+        self.q = Linear(dims.dim, self.n_heads * self.head_dim, bias=config.q_bias)
+        self.k = Linear(dims.dim, self.n_kv_heads * self.head_dim, bias=config.k_bias)
+        self.v = Linear(dims.dim, self.n_kv_heads * self.head_dim, bias=config.v_bias)
         self.out = Linear(self.n_heads * self.head_dim, dims.dim, bias=config.out_bias)
-        self.position = parts.position
-        self.stability = parts.stability.attention(layer, dims, self.n_kv_heads) or AttentionStability()
-        self.dropout = parts.regularization.attention(layer)
-        seen = self.stability.changes_scores or self.position.biases_values or self.dropout is not None
-        self.path = "plain" if seen else parts.path  # a fused kernel shows neither scores nor weights
+        self.take(parts.position(self.head_dim), parts.stability.attention(layer, dims, self.n_kv_heads))
+        self.scale = self.stability.scale or score_scale(config.scale, self.head_dim, parts.scale(self.head_dim))
 
     def forward(
         self,
@@ -86,7 +157,7 @@ class DotProductAttention(Attention):
         offset: int = 0,
         shared: dict[str, Any] | None = None,
     ) -> tuple[Tensor, Losses]:
-        """Attend to all positions up to each query's own."""
+        """Attend to what the mask lets each query see."""
         batch, length, _ = x_BTD.shape
         q_BTNH = self.q(x_BTD).view(batch, length, self.n_heads, self.head_dim)
         k_BTKH = self.k(x_BTD).view(batch, length, self.n_kv_heads, self.head_dim)
@@ -94,71 +165,23 @@ class DotProductAttention(Attention):
         q_BTNH, k_BTKH, v_BTKH = self.stability.qkv(q_BTNH, k_BTKH, v_BTKH)
         pos_T = range(offset, offset + length)
         q_BTNH, k_BTKH = self.position.rotate(q_BTNH, k_BTKH, pos_T)
+        q_BTNH, k_BTKH = self.stability.rotated(q_BTNH, k_BTKH, pos_T)
         k_BSKH, v_BSKH = (k_BTKH, v_BTKH) if cache is None else cache.append(k_BTKH, v_BTKH)
         pos_S = range(pos_T.stop - k_BSKH.shape[1], pos_T.stop)
-        attend = self._plain if self.path == "plain" else self._fused
-        y_BTNH = attend(q_BTNH, k_BSKH, v_BSKH, pos_T, pos_S)
+        bias = self.position.score_bias(q_BTNH, pos_T, pos_S, self.scale)
+        y_BTNH = self.attend(q_BTNH, k_BSKH, v_BSKH, pos_T, pos_S, bias)
         return self.out(y_BTNH.flatten(2)), {}
-
-    def _fused(self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range) -> Tensor:
-        bias = self.position.score_bias(q_BTNH, pos_T, pos_S)
-        plain_causal = bias is None and len(pos_T) == len(pos_S)
-        mask = None
-        if not plain_causal:
-            mask = causal_mask(pos_T, pos_S, q_BTNH)
-            mask = mask if bias is None else mask + bias
-        y_BNTH = F.scaled_dot_product_attention(
-            q_BTNH.transpose(1, 2),
-            k_BSKH.transpose(1, 2),
-            v_BSKH.transpose(1, 2),
-            attn_mask=mask,
-            is_causal=plain_causal,
-            scale=self.scale,
-            enable_gqa=self.n_kv_heads != self.n_heads,
-        )
-        return y_BNTH.transpose(1, 2)
-
-    def _plain(self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range) -> Tensor:
-        batch, length, source = q_BTNH.shape[0], len(pos_T), len(pos_S)
-        kv_heads, groups = self.n_kv_heads, self.n_heads // self.n_kv_heads
-        # Queries that share a key/value head become more rows of one product: (B K, G T, H) x (B K, H, S).
-        q_BTKGH = q_BTNH.reshape(batch, length, kv_heads, groups, self.head_dim)
-        q_ARH = q_BTKGH.permute(0, 2, 3, 1, 4).reshape(batch * kv_heads, groups * length, self.head_dim)
-        k_AHS = k_BSKH.permute(0, 2, 3, 1).reshape(batch * kv_heads, self.head_dim, source)
-        v_ASH = v_BSKH.transpose(1, 2).reshape(batch * kv_heads, source, self.head_dim)
-        mask_TS = causal_mask(pos_T, pos_S, q_BTNH)
-        bias = self.position.score_bias(q_BTNH, pos_T, pos_S)
-        if bias is None and not self.stability.changes_scores:  # scale and mask within the product
-            scores_ARS = torch.baddbmm(mask_TS.repeat(groups, 1), q_ARH, k_AHS, alpha=self.scale)
-            weights_ARS = torch.softmax(scores_ARS, dim=-1)
-        else:
-            scores_BNTS = (q_ARH @ k_AHS * self.scale).view(batch, self.n_heads, length, source)
-            scores_BNTS = self.stability.scores(scores_BNTS)
-            scores_BNTS = scores_BNTS + (mask_TS if bias is None else mask_TS + bias)
-            weights_ARS = torch.softmax(scores_BNTS, dim=-1).view(q_ARH.shape[0], -1, source)
-        weights_BNTS = weights_ARS.view(batch, self.n_heads, length, source)
-        if self.dropout is not None:
-            weights_BNTS = self.dropout(weights_BNTS)
-            weights_ARS = weights_BNTS.view_as(weights_ARS)
-        y_BKGTH = (weights_ARS @ v_ASH).view(batch, kv_heads, groups, length, self.head_dim)
-        y_BTNH = y_BKGTH.permute(0, 3, 1, 2, 4).reshape(batch, length, self.n_heads, self.head_dim)
-        extra = self.position.value_bias(weights_BNTS, pos_T, pos_S)
-        return y_BTNH if extra is None else y_BTNH + extra
 
     def new_cache(self) -> KVCache:
         """An empty cache."""
-        return KVCache()
+        return KVCache(keep=kept(self.layer))
 
     def cache_bytes(self, n_tokens: int, *, element_bytes: int) -> int:
-        """2 K H numbers per token: arXiv:2405.04434, table 1."""
-        return 2 * self.n_kv_heads * self.head_dim * n_tokens * element_bytes
+        """2 K H numbers per token that can still be seen: arXiv:2405.04434, table 1."""
+        keep = kept(self.layer)
+        seen = n_tokens if keep is None else min(n_tokens, keep)
+        return 2 * self.n_kv_heads * self.head_dim * seen * element_bytes
 
     def flops(self, seq_len: int) -> float:
-        """4 N H S per token: scores and weighted sum over all S keys, the causal half not left out."""
-        return 4.0 * self.n_heads * self.head_dim * seq_len
-
-
-def causal_mask(pos_T: range, pos_S: range, like: Tensor) -> Tensor:
-    """0 where a query may see a key, minus infinity where the key lies after it; (T, S), dtype of ``like``."""
-    mask = torch.full((len(pos_T), len(pos_S)), -math.inf, dtype=like.dtype, device=like.device)
-    return mask.triu_(diagonal=pos_T.start - pos_S.start + 1)
+        """4 N H S per token: scores and weighted sum over all S keys, hidden ones not left out."""
+        return 4.0 * self.n_heads * self.head_dim * seq_len + self.position.flops(seq_len)

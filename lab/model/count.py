@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from torch import nn
+
 from lab.model.layers import Linear
 from lab.model.transformer import Transformer
 
@@ -25,13 +27,18 @@ class Parameters:
 def parameters(model: Transformer) -> Parameters:
     """Count a model's parameters; works on a model without storage too."""
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
-    tables = ("embedding.", "position.", "head.")
+    tables = ("embedding", "position.", "head")
     inside = sum(size for name, size in sizes.items() if not name.startswith(tables))
     return Parameters(non_embedding=inside, total=sum(sizes.values()))
 
 
 def training_flops_per_token(model: Transformer, seq_len: int) -> float:
     """FLOPs of one forward and backward pass per token, at sequences of ``seq_len`` tokens."""
-    weights = sum(m.weight.numel() for m in model.blocks.modules() if isinstance(m, Linear))
+    ends = (model.embedding_up, model.head_transform, model.head_down)
+    weights = sum(_weights(part) for part in (*model.layers(), *ends) if part is not None)
     head = model.embedding.weight.numel()
     return 6.0 * (weights + head) + 3.0 * sum(attn.flops(seq_len) for attn in model.attention())
+
+
+def _weights(part: nn.Module) -> int:
+    return sum(module.weight.numel() for module in part.modules() if isinstance(module, Linear))

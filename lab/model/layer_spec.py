@@ -1,6 +1,10 @@
 """What may differ from one layer to the next: the pattern of a model over its depth."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+Mask = Literal["full", "sliding", "chunked"]
+"""Which earlier keys a query may see: see ``lab.model.attention_mask``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -9,7 +13,7 @@ class LayerSpec:
 
     index: int
     """Number of the block, from 0."""
-    mask: str = "full"
+    mask: Mask = "full"
     """Which keys a query may see, beside the causal rule."""
     window: int | None = None
     """Keys in reach, counting the query's own, where the mask has a width."""

@@ -42,7 +42,8 @@ def token_loss(model: Transformer, x_BTD: Tensor, target_BT: Tensor, *, denomina
     if torch.is_autocast_enabled(x_MD.device.type):
         dtype = torch.get_autocast_dtype(x_MD.device.type)
         x_MD, weight_VD = x_MD.to(dtype), weight_VD.to(dtype)
-    objective, nats = _ChunkedLoss.apply(x_MD, weight_VD, target_M, model, denominator)  # type: ignore[no-untyped-call]
+    args = (x_MD, weight_VD, model.head_bias, target_M, model, denominator)
+    objective, nats = _ChunkedLoss.apply(*args)  # type: ignore[no-untyped-call]
     return TokenLoss(objective, nats)
 
 
@@ -51,22 +52,31 @@ class _ChunkedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x_MD: Tensor, weight_VD: Tensor, target_M: Tensor, model: Transformer, denominator: int
+        ctx: Any,
+        x_MD: Tensor,
+        weight_VD: Tensor,
+        bias_V: Tensor | None,
+        target_M: Tensor,
+        model: Transformer,
+        denominator: int,
     ) -> tuple[Tensor, Tensor]:
         wide = torch.promote_types(x_MD.dtype, torch.float32)
-        wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        wanted = any(ctx.needs_input_grad)
         dx_MD = torch.empty_like(x_MD) if wanted else None
         dweight_VD = torch.zeros_like(weight_VD, dtype=wide) if wanted else None
+        dbias_V = torch.zeros_like(bias_V) if wanted and bias_V is not None else None
         objective = torch.zeros((), dtype=wide, device=x_MD.device)
         nats = torch.zeros_like(objective)
         rows = chunk_rows(x_MD.device.type, len(weight_VD))
         # One buffer for all chunks: a page that is touched for the first time is slow.
         buffer_CV = x_MD.new_empty(min(rows, len(x_MD)), len(weight_VD))
         with torch.autocast(x_MD.device.type, enabled=False):
+            head = _Head(weight_VD, bias_V, buffer_CV)
+            batch_lse = _batch_lse(x_MD, target_M, head, model) if model.stability.needs_mean_lse else None
             for first in range(0, len(x_MD), rows):
                 x_CD, target_C = x_MD[first : first + rows], target_M[first : first + rows]
-                raw_CV = torch.mm(x_CD, weight_VD.T, out=buffer_CV[: len(x_CD)])
-                loss, draw_CV = _chunk(raw_CV, target_C, model, denominator, wanted=wanted)
+                raw_CV = head.logits(x_CD)
+                loss, draw_CV = _chunk(raw_CV, target_C, model, denominator, batch_lse, wanted=wanted)
                 objective += loss.objective
                 nats += loss.nats
                 if dx_MD is not None and dweight_VD is not None:
@@ -75,18 +85,51 @@ class _ChunkedLoss(torch.autograd.Function):
                         dweight_VD.addmm_(draw_CV.T, x_CD)
                     else:
                         dweight_VD += draw_CV.T @ x_CD
-        ctx.save_for_backward(dx_MD, None if dweight_VD is None else dweight_VD.to(weight_VD.dtype))
+                if dbias_V is not None:
+                    dbias_V += draw_CV.sum(dim=0)
+        ctx.save_for_backward(dx_MD, None if dweight_VD is None else dweight_VD.to(weight_VD.dtype), dbias_V)
         ctx.mark_non_differentiable(nats)
         return objective, nats
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
-        dx_MD, dweight_VD = ctx.saved_tensors
-        return dx_MD * grads[0], dweight_VD * grads[0], None, None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        dx_MD, dweight_VD, dbias_V = ctx.saved_tensors
+        dbias_V = None if dbias_V is None else dbias_V * grads[0]
+        return dx_MD * grads[0], dweight_VD * grads[0], dbias_V, None, None, None
+
+
+class _Head(NamedTuple):
+    """The output head, and the room for the logits of one chunk."""
+
+    weight_VD: Tensor
+    bias_V: Tensor | None
+    buffer_CV: Tensor
+
+    def logits(self, x_CD: Tensor) -> Tensor:
+        """The raw logits of a chunk; the next chunk's are written over them."""
+        raw_CV = torch.mm(x_CD, self.weight_VD.T, out=self.buffer_CV[: len(x_CD)])
+        return raw_CV if self.bias_V is None else raw_CV.add_(self.bias_V)
+
+
+def _batch_lse(x_MD: Tensor, target_M: Tensor, head: _Head, model: Transformer) -> Tensor:
+    """The mean logsumexp over the counted tokens of all chunks, for a penalty on its square."""
+    rows, wide = len(head.buffer_CV), torch.promote_types(x_MD.dtype, torch.float32)
+    total = torch.zeros((), dtype=wide, device=x_MD.device)
+    for first in range(0, len(x_MD), rows):
+        z_CV = model.stability.logits(head.logits(x_MD[first : first + rows]))
+        lse_C = z_CV.to(wide).logsumexp(dim=-1)
+        total += torch.where(target_M[first : first + rows] >= 0, lse_C, 0.0).sum()
+    return total / (target_M >= 0).sum().clamp(min=1)
 
 
 def _chunk(
-    raw_CV: Tensor, target_C: Tensor, model: Transformer, denominator: int, *, wanted: bool
+    raw_CV: Tensor,
+    target_C: Tensor,
+    model: Transformer,
+    denominator: int,
+    batch_lse: Tensor | None,
+    *,
+    wanted: bool,
 ) -> tuple[TokenLoss, Tensor]:
     """The loss of one chunk, and where wanted the gradient of its raw logits, which may be overwritten."""
     stability, regularization = model.stability, model.regularization
@@ -101,6 +144,7 @@ def _chunk(
             z_CV.detach().to(wide, copy=hooked),
             target_C.clamp(min=0),
             with_mean=stability.needs_mean_logit or regularization.needs_mean_logit,
+            batch_lse=batch_lse,
         )
         nats_C = stats.lse - stats.target
         total_C = regularization.loss(nats_C, stats)

@@ -29,7 +29,13 @@ every_choice = pytest.mark.parametrize(("group", "name"), EVERY, ids=map("=".joi
 
 
 def yaml(group, name):
-    return OmegaConf.to_container(OmegaConf.load(conf_dir() / group / f"{name}.yaml"))
+    return {key: value for key, value in values(group, name).items() if key != "defaults"}
+
+
+def values(group, name):
+    tree = OmegaConf.create({"model": {"bias": False}})
+    tree.choice = OmegaConf.load(conf_dir() / group / f"{name}.yaml")
+    return OmegaConf.to_container(tree, resolve=True)["choice"]
 
 
 @pytest.mark.parametrize("group", choices.GROUPS)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from lab import choices
 from lab.component import Component
-from lab.model.sizes import Dims
+from lab.model.attention_mask import attention_mask
+from lab.model.sizes import Dims, ModelConfig
 from lab.model.transformer import Architecture, Transformer
 from lab.paths import conf_dir
 
@@ -40,7 +41,10 @@ def label(value: Any) -> str | None:
 
 @functools.cache
 def values(group: str, name: str) -> dict[str, Any]:
-    return OmegaConf.to_container(OmegaConf.load(conf_dir() / group / f"{name}.yaml"))
+    tree = OmegaConf.create({"model": {"bias": False}})
+    tree.choice = OmegaConf.load(conf_dir() / group / f"{name}.yaml")
+    tree.choice.pop("defaults", None)
+    return OmegaConf.to_container(tree, resolve=True)["choice"]
 
 
 def config(group: str, name: str, **changed: Any) -> Component:
@@ -48,8 +52,13 @@ def config(group: str, name: str, **changed: Any) -> Component:
     return choices.load(group, name).Config(**{**values(group, name), **changed})
 
 
-def architecture(*, dims: Dims = SIZES, tied: bool = False, path: str = "sdpa", **chosen: Any) -> Architecture:
-    """A tiny architecture; each group may be given as a name, a Config, or (combined groups) a list of either."""
+def architecture(
+    *, dims: Dims = SIZES, tied: bool = False, path: str = "sdpa", ends: dict[str, Any] | None = None, **chosen: Any
+) -> Architecture:
+    """A tiny architecture; each group may be given as a name, a Config, or (combined groups) a list of either.
+
+    ``ends`` changes keys of the ``model`` section that are no sizes: scales, head, sharing.
+    """
     parts = {}
     for group in MODEL_GROUPS:
         value = chosen.pop(group, DEFAULTS[group])
@@ -58,7 +67,9 @@ def architecture(*, dims: Dims = SIZES, tied: bool = False, path: str = "sdpa", 
         ]
         parts[group] = {part.name: part for part in made} if group in choices.COMBINED else made[0]
     assert not chosen, f"no such group: {list(chosen)}"
-    return Architecture(dims=dims, tie_embeddings=tied, path=path, **parts)
+    section = OmegaConf.to_container(OmegaConf.load(conf_dir() / "model" / "tiny.yaml"))
+    section = ModelConfig(**{**section, "tie_embeddings": tied, **(ends or {})})
+    return Architecture(dims=dims, model=section, path=path, **parts)
 
 
 def model(*, seed: int = 1, **chosen: Any) -> Transformer:
@@ -79,6 +90,14 @@ def tokens(
     batch: int = 2, length: int = SIZES.max_seq_len, *, seed: int = 3, size: int = SIZES.vocab_size
 ) -> Tensor:
     return torch.randint(size, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+def reach(net: Transformer, length: int) -> Tensor:
+    """Which inputs an output position can see through all layers, (T, S): the product of the layers' masks."""
+    seen = torch.eye(length)
+    for attn in net.attention():
+        seen = (attention_mask(attn.layer, range(length), range(length), seen) == 0).float() @ seen
+    return seen > 0
 
 
 def held(thing: Any) -> Iterator[Tensor]:

@@ -1,6 +1,7 @@
 """The ``attn`` group: what mixes information between positions."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ class Attention(nn.Module, ABC):
 
     path: Path
     """How scores are computed here: as asked for, or ``plain`` where a hook has to see them."""
+    layer: LayerSpec
+    """The layer's place in the pattern."""
 
     @abstractmethod
     def forward(
@@ -51,14 +54,16 @@ class Attention(nn.Module, ABC):
 class AttnParts:
     """What an attention branch is given beside its sizes."""
 
-    position: LayerPosition
-    """The layer's part of the position component."""
+    position: Callable[[int], LayerPosition]
+    """Makes the layer's part of the position component, given the width of a head that positions act on."""
     stability: Stability
     """Makes the hooks inside the branch."""
     regularization: Regularization
     """Makes what attention weights pass through."""
     path: Path
     """How to compute scores where no hook has to see them."""
+    scale: Callable[[int], float | None]
+    """The factor of scores that the initialisation was made for, given the width of a key; None: 1/sqrt(H)."""
 
 
 @dataclass(frozen=True, kw_only=True)

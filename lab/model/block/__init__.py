@@ -52,6 +52,10 @@ class BlockConfig(Component, ABC):
     embed_norm: ClassVar[bool] = False
     """Whether the model has a norm between the embedding and the first block."""
 
+    def init_gain(self, name: str, dims: Dims) -> float:
+        """Factor of the initial value of the weight ``name``, for a placement that comes with its own."""
+        return 1.0
+
     @abstractmethod
     def build(self, dims: Dims, layer: LayerSpec, parts: Parts) -> Block:
         """One layer."""

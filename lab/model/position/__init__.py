@@ -28,13 +28,21 @@ class LayerPosition(nn.Module):
         """Change new queries and keys by their position; cached keys come rotated already."""
         return q_BTNH, k_BTKH
 
-    def score_bias(self, q_BTNH: Tensor, pos_T: range, pos_S: range) -> Tensor | None:
-        """A term added to the scaled scores, broadcastable to (B, N, T, S)."""
+    def score_bias(self, q_BTNH: Tensor, pos_T: range, pos_S: range, scale: float) -> Tensor | None:
+        """A term added to the scaled scores, broadcastable to (B, N, T, S).
+
+        ``scale`` is the factor of the products of queries and keys, for a term that is such a product itself;
+        ``q_BTNH`` is what ``rotate`` gave.
+        """
         return None
 
     def value_bias(self, weights_BNTS: Tensor, pos_T: range, pos_S: range) -> Tensor | None:
         """A term added to the attention output of each head, (B, T, N, H)."""
         return None
+
+    def flops(self, seq_len: int) -> float:
+        """FLOPs of the matrix products of these hooks per token, forward, with ``seq_len`` keys."""
+        return 0.0
 
 
 class Position(nn.Module):
@@ -44,8 +52,14 @@ class Position(nn.Module):
         """Change token embeddings; ``offset`` is the position of the first one."""
         return x_BTD
 
-    def layer(self, spec: LayerSpec) -> LayerPosition:
-        """The part inside layer ``spec``, owned by that layer's attention."""
+    def layer(self, spec: LayerSpec, head_dim: int) -> LayerPosition:
+        """The part inside layer ``spec``, owned by that layer's attention.
+
+        ``head_dim`` is the width of the part of a head that positions act on: all of it in most attentions.
+
+        Raises:
+            ConfigError: that width does not go with the choice.
+        """
         return LayerPosition()
 
 

@@ -27,13 +27,7 @@ class Config(PositionConfig):
         check_number("theta", self.theta, above=1)
 
     def build(self, dims: Dims) -> Position:
-        """Rotary positions.
-
-        Raises:
-            ConfigError: the head width is odd.
-        """
-        if dims.head_dim % 2:
-            raise ConfigError(f"model.head_dim {dims.head_dim} must be even for position=rope")
+        """Rotary positions."""
         return RotaryPosition(dims, theta=self.theta)
 
 
@@ -44,10 +38,16 @@ class RotaryPosition(Position):
         super().__init__()
         self.dims, self.theta = dims, theta
 
-    def layer(self, spec: LayerSpec) -> LayerPosition:
-        """A rotation with the layer's own theta where it has one."""
+    def layer(self, spec: LayerSpec, head_dim: int) -> LayerPosition:
+        """A rotation with the layer's own theta where it has one.
+
+        Raises:
+            ConfigError: the head width is odd.
+        """
+        if head_dim % 2:
+            raise ConfigError(f"model.head_dim {head_dim} must be even for position=rope")
         theta = spec.theta if spec.theta is not None else self.theta
-        return LayerRotation(self.dims.head_dim, self.dims.max_seq_len, theta=theta)
+        return LayerRotation(head_dim, self.dims.max_seq_len, theta=theta)
 
 
 class LayerRotation(LayerPosition):

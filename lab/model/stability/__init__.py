@@ -22,15 +22,23 @@ from lab.model.sizes import Dims
 class AttentionStability(nn.Module):
     """Hooks inside one attention layer."""
 
+    changes_keys = False
+    """Whether ``qkv`` or ``rotated`` changes keys or values; an attention that caches neither refuses it."""
     changes_scores = False
     """Whether ``scores`` does anything; a fused kernel is used where it does not."""
+    scale: float | None = None
+    """Factor of the scores in place of the attention's own."""
 
     def qkv(self, q_BTNH: Tensor, k_BTKH: Tensor, v_BTKH: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Change queries, keys and values after their projections, before positions are applied."""
         return q_BTNH, k_BTKH, v_BTKH
 
+    def rotated(self, q_BTNH: Tensor, k_BTKH: Tensor, pos_T: range) -> tuple[Tensor, Tensor]:
+        """Change queries and keys after positions are applied; ``pos_T`` are their positions."""
+        return q_BTNH, k_BTKH
+
     def scores(self, scores_BNTS: Tensor) -> Tensor:
-        """Change scaled attention scores before the mask."""
+        """Change scaled attention scores, the positions' bias included, before the mask."""
         return scores_BNTS
 
 
@@ -41,6 +49,8 @@ class Stability(nn.Module):
     """Whether ``logits`` does anything."""
     needs_mean_logit = False
     """Whether ``loss`` asks for the mean logit."""
+    needs_mean_lse = False
+    """Whether ``loss`` asks for the batch's mean logsumexp, which takes one more product with the head."""
 
     def attention(self, spec: LayerSpec, dims: Dims, n_kv_heads: int) -> AttentionStability | None:
         """Hooks inside the attention of layer ``spec``, owned by it; None where there are none."""
@@ -87,13 +97,21 @@ class AttentionStabilityStack(AttentionStability):
         super().__init__()
         for name, part in parts.items():
             self.add_module(name, part)
+        self.changes_keys = any(part.changes_keys for part in parts.values())
         self.changes_scores = any(part.changes_scores for part in parts.values())
+        self.scale = next((part.scale for part in parts.values() if part.scale is not None), None)
 
     def qkv(self, q_BTNH: Tensor, k_BTKH: Tensor, v_BTKH: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """All of them."""
         for part in cast(list[AttentionStability], self.children()):
             q_BTNH, k_BTKH, v_BTKH = part.qkv(q_BTNH, k_BTKH, v_BTKH)
         return q_BTNH, k_BTKH, v_BTKH
+
+    def rotated(self, q_BTNH: Tensor, k_BTKH: Tensor, pos_T: range) -> tuple[Tensor, Tensor]:
+        """All of them."""
+        for part in cast(list[AttentionStability], self.children()):
+            q_BTNH, k_BTKH = part.rotated(q_BTNH, k_BTKH, pos_T)
+        return q_BTNH, k_BTKH
 
     def scores(self, scores_BNTS: Tensor) -> Tensor:
         """All of them."""
@@ -111,6 +129,7 @@ class StabilityStack(Stability):
             self.add_module(name, part)
         self.changes_logits = any(part.changes_logits for part in parts.values())
         self.needs_mean_logit = any(part.needs_mean_logit for part in parts.values())
+        self.needs_mean_lse = any(part.needs_mean_lse for part in parts.values())
 
     def _parts(self) -> dict[str, Stability]:
         return cast(dict[str, Stability], dict(self.named_children()))

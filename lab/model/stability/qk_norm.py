@@ -44,6 +44,8 @@ class QKNorm(Stability):
 class AttentionQKNorm(AttentionStability):
     """Normalises queries and keys over the head width."""
 
+    changes_keys = True
+
     def __init__(self, head_dim: int, *, eps: float) -> None:
         super().__init__()
         self.q = RMSNorm(head_dim, eps=eps)

@@ -5,13 +5,15 @@ import dataclasses
 import pytest
 import torch
 from contracts.menu import PATHS, SIZES, model, shaken, tokens
+from omegaconf import OmegaConf
 
 from lab import choices
 from lab.errors import ConfigError
 from lab.model.sizes import ModelConfig
+from lab.paths import conf_dir
 
 SECTION = ModelConfig(
-    dim=32, n_layers=2, n_heads=4, head_dim=None, max_seq_len=16, vocab_size=None, tie_embeddings=False
+    **{**OmegaConf.load(conf_dir() / "model" / "tiny.yaml"), "dim": 32, "n_heads": 4, "max_seq_len": 16}
 )
 
 

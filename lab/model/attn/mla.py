@@ -1,0 +1,169 @@
+"""Multi-head latent attention with decoupled rotary positions: arXiv:2405.04434, section 2.1, equations 9 to 19.
+
+Keys and values come from one latent vector per token, c = norm(W_down x); positions act on an extra part of the
+queries and on one extra key that all heads share. A cache holds the latent and that key. Both latents are
+normalised, as the paper says after its equations. Scores are scaled by 1/sqrt(H + rope width).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lab.component import check_number
+from lab.errors import ConfigError
+from lab.model.attn import Attention, AttnConfig, AttnParts, Losses
+from lab.model.layer_spec import LayerSpec
+from lab.model.layers import Linear, RMSNorm
+from lab.model.sizes import Dims
+from lab.model.softmax_attention import SoftmaxAttention
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(AttnConfig):
+    """Widths of the latents and of the parts of a head; model.head_dim is that of a key's part without position."""
+
+    kv_rank: int | None
+    """Width of the latent that keys and values come from; null: ``kv_rank_share`` of model.dim."""
+    kv_rank_share: float
+    """That width over model.dim, used when ``kv_rank`` is null; 512/7168 in DeepSeek-V3."""
+    q_rank: int | None
+    """Width of the latent that queries come from; null: ``q_rank_share`` of model.dim."""
+    q_rank_share: float | None
+    """That width over model.dim, used when ``q_rank`` is null; null too: queries are not compressed, as in V2-Lite."""
+    rope_dim: int | None
+    """Width of the part that positions act on; null: half of model.head_dim, as in DeepSeek-V2."""
+    v_dim: int | None
+    """Width of a value; null: model.head_dim."""
+    eps: float
+    """Of the RMSNorms of the latents; 1e-6 in the DeepSeek code whatever the other norms have."""
+
+    def __post_init__(self) -> None:
+        check_number("eps", self.eps, above=0)
+        check_number("kv_rank_share", self.kv_rank_share, above=0)
+        if self.q_rank_share is not None:
+            check_number("q_rank_share", self.q_rank_share, above=0)
+        for key in ("kv_rank", "q_rank", "rope_dim", "v_dim"):
+            if getattr(self, key) is not None:
+                check_number(key, getattr(self, key), least=1)
+
+    def kv_width(self, dims: Dims) -> int:
+        """Width of the latent of keys and values."""
+        return self.kv_rank if self.kv_rank is not None else max(1, round(self.kv_rank_share * dims.dim))
+
+    def q_width(self, dims: Dims) -> int | None:
+        """Width of the latent of queries; None: there is none."""
+        if self.q_rank is not None or self.q_rank_share is None:
+            return self.q_rank
+        return max(1, round(self.q_rank_share * dims.dim))
+
+    def rope_width(self, dims: Dims) -> int:
+        """Width of the part that positions act on, even unless it was given."""
+        return self.rope_dim if self.rope_dim is not None else max(2, dims.head_dim // 4 * 2)
+
+    def build(self, dims: Dims, layer: LayerSpec, parts: AttnParts) -> Attention:
+        """The branch of one layer.
+
+        Raises:
+            ConfigError: a position or stability choice needs the keys or values that MLA never forms.
+        """
+        return LatentAttention(self, dims, layer, parts)
+
+
+@dataclass
+class LatentCache:
+    """Latents and rotated shared keys of the positions so far."""
+
+    c_BSL: Tensor | None = None
+    k_BSH: Tensor | None = None
+
+    def append(self, c_BTL: Tensor, k_BTH: Tensor) -> tuple[Tensor, Tensor]:
+        """Add T positions; returns all of them."""
+        self.c_BSL = c_BTL if self.c_BSL is None else torch.cat((self.c_BSL, c_BTL), dim=1)
+        self.k_BSH = k_BTH if self.k_BSH is None else torch.cat((self.k_BSH, k_BTH), dim=1)
+        return self.c_BSL, self.k_BSH
+
+
+class LatentAttention(SoftmaxAttention):
+    """Every query head has a key and a value head of its own, made of the latent."""
+
+    def __init__(self, config: Config, dims: Dims, layer: LayerSpec, parts: AttnParts) -> None:
+        super().__init__(layer, parts)
+        self.n_heads = self.n_kv_heads = dims.n_heads
+        self.rope_dim, self.v_dim = config.rope_width(dims), config.v_dim or dims.head_dim
+        self.kv_rank, q_rank, self.key_dim = config.kv_width(dims), config.q_width(dims), dims.head_dim + self.rope_dim
+        n_queries = self.n_heads * self.key_dim
+        if q_rank is None:
+            self.q: nn.Module = Linear(dims.dim, n_queries, bias=False)
+        else:
+            self.q_down = Linear(dims.dim, q_rank, bias=False)
+            self.q_norm = RMSNorm(q_rank, eps=config.eps)
+            self.q_up = Linear(q_rank, n_queries, bias=False)
+        self.q_rank = q_rank
+        self.kv_down = Linear(dims.dim, self.kv_rank, bias=False)
+        self.kv_norm = RMSNorm(self.kv_rank, eps=config.eps)
+        self.k_rope = Linear(dims.dim, self.rope_dim, bias=False)
+        self.k_up = Linear(self.kv_rank, self.n_heads * dims.head_dim, bias=False)
+        self.v_up = Linear(self.kv_rank, self.n_heads * self.v_dim, bias=False)
+        self.out = Linear(self.n_heads * self.v_dim, dims.dim, bias=False)
+        stability = parts.stability.attention(layer, dims, self.n_kv_heads)
+        refuse(stability)
+        self.take(parts.position(self.rope_dim), stability)
+        if self.position.biases_values:
+            raise ConfigError("attn=mla has no values per position that a position component could change")
+        self.scale = self.stability.scale or parts.scale(self.key_dim) or self.key_dim**-0.5
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        cache: LatentCache | None = None,
+        offset: int = 0,
+        shared: dict[str, Any] | None = None,
+    ) -> tuple[Tensor, Losses]:
+        """Attend to all positions up to each query's own."""
+        pos_T = range(offset, offset + x_BTD.shape[1])
+        q_BTR = self.q(x_BTD) if self.q_rank is None else self.q_up(self.q_norm(self.q_down(x_BTD)))
+        q_BTNH = q_BTR.unflatten(-1, (self.n_heads, self.key_dim))
+        content_BTNH, rope_BTNH = q_BTNH.split((self.key_dim - self.rope_dim, self.rope_dim), dim=-1)
+        c_BTL, k_BT1H = self.kv_norm(self.kv_down(x_BTD)), self.k_rope(x_BTD).unsqueeze(2)
+        rope_BTNH, k_BT1H = self.position.rotate(rope_BTNH, k_BT1H, pos_T)
+        q_BTNH = torch.cat((content_BTNH, rope_BTNH), dim=-1)
+        c_BSL, k_BSH = (c_BTL, k_BT1H[:, :, 0]) if cache is None else cache.append(c_BTL, k_BT1H[:, :, 0])
+        content_BSNH = self.k_up(c_BSL).unflatten(-1, (self.n_heads, -1))
+        shared_BSNH = k_BSH.unsqueeze(2).expand(-1, -1, self.n_heads, -1)
+        k_BSNH = torch.cat((content_BSNH, shared_BSNH), dim=-1)
+        v_BSNH = self.v_up(c_BSL).unflatten(-1, (self.n_heads, self.v_dim))
+        q_BTNH, _, _ = self.stability.qkv(q_BTNH, k_BSNH, v_BSNH)
+        q_BTNH, _ = self.stability.rotated(q_BTNH, k_BSNH, pos_T)
+        pos_S = range(pos_T.stop - c_BSL.shape[1], pos_T.stop)
+        bias = self.position.score_bias(rope_BTNH, pos_T, pos_S, self.scale)
+        y_BTNH = self.attend(q_BTNH, k_BSNH, v_BSNH, pos_T, pos_S, bias)
+        return self.out(y_BTNH.flatten(2)), {}
+
+    def new_cache(self) -> LatentCache:
+        """An empty cache."""
+        return LatentCache()
+
+    def cache_bytes(self, n_tokens: int, *, element_bytes: int) -> int:
+        """A latent and one shared key per token: arXiv:2405.04434, table 1."""
+        return (self.kv_rank + self.rope_dim) * n_tokens * element_bytes
+
+    def flops(self, seq_len: int) -> float:
+        """2 N S (key width + value width) per token: scores and weighted sum, with keys and values formed."""
+        products = 2.0 * self.n_heads * seq_len * (self.key_dim + self.v_dim)
+        return products + self.position.flops(seq_len)
+
+
+def refuse(stability: nn.Module | None) -> None:
+    """Refuse hooks that change keys or values, which are not formed when MLA decodes from its cache.
+
+    Raises:
+        ConfigError: names the choice.
+    """
+    for name, part in stability.named_children() if stability is not None else ():
+        if getattr(part, "changes_keys", False):
+            raise ConfigError(
+                f"attn=mla with stability={name} is refused: MLA decodes from a latent and never forms the keys "
+                "and values that it would change; its latents are normalised already"
+            )

@@ -1,0 +1,89 @@
+"""Softmax attention of queries over keys and values that are given, by a fused kernel or by plain products.
+
+Query head n reads key/value head n // (N / K). Scores are q·k times a scale, plus the positions' bias, then what
+stability does to them, then the mask, then the softmax.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lab.model.attention_mask import attention_mask
+from lab.model.attn import Attention, AttnParts
+from lab.model.layer_spec import LayerSpec
+from lab.model.position import LayerPosition
+from lab.model.stability import AttentionStability
+
+
+class SoftmaxAttention(Attention):
+    """What attentions with a softmax over the keys have in common."""
+
+    n_heads: int
+    n_kv_heads: int
+    scale: float
+    position: LayerPosition
+
+    def __init__(self, layer: LayerSpec, parts: AttnParts) -> None:
+        super().__init__()
+        self.layer, self.asked_path = layer, parts.path
+        self.dropout = parts.regularization.attention(layer)
+
+    def take(self, position: LayerPosition, stability: AttentionStability | None) -> None:
+        """Own the layer's hooks, once the projections are made."""
+        self.position, self.stability = position, stability or AttentionStability()
+        seen = self.stability.changes_scores or position.biases_values or self.dropout is not None
+        self.path = "plain" if seen else self.asked_path  # a fused kernel shows neither scores nor weights
+
+    def attend(
+        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
+    ) -> Tensor:
+        """Weighted sums of values, (B, T, N, width of a value); ``bias`` is the positions' part of the scores."""
+        compute = self._plain if self.path == "plain" else self._fused
+        return compute(q_BTNH, k_BSKH, v_BSKH, pos_T, pos_S, bias)
+
+    def _fused(
+        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
+    ) -> Tensor:
+        plain_causal = bias is None and self.layer.mask == "full" and len(pos_T) == len(pos_S)
+        mask = None
+        if not plain_causal:
+            mask = attention_mask(self.layer, pos_T, pos_S, q_BTNH)
+            mask = mask if bias is None else (mask + bias).to(q_BTNH.dtype)
+        y_BNTH = F.scaled_dot_product_attention(
+            q_BTNH.transpose(1, 2),
+            k_BSKH.transpose(1, 2),
+            v_BSKH.transpose(1, 2),
+            attn_mask=mask,
+            is_causal=plain_causal,
+            scale=self.scale,
+            enable_gqa=self.n_kv_heads != self.n_heads,
+        )
+        return y_BNTH.transpose(1, 2)
+
+    def _plain(
+        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
+    ) -> Tensor:
+        batch, length, source = q_BTNH.shape[0], len(pos_T), len(pos_S)
+        kv_heads, groups = self.n_kv_heads, self.n_heads // self.n_kv_heads
+        # Queries that share a key/value head become more rows of one product: (B K, G T, H) x (B K, H, S).
+        q_BTKGH = q_BTNH.unflatten(2, (kv_heads, groups))
+        q_ARH = q_BTKGH.permute(0, 2, 3, 1, 4).reshape(batch * kv_heads, groups * length, -1)
+        k_AHS = k_BSKH.permute(0, 2, 3, 1).flatten(0, 1)
+        v_ASH = v_BSKH.transpose(1, 2).flatten(0, 1)
+        mask_TS = attention_mask(self.layer, pos_T, pos_S, q_BTNH)
+        if bias is None and not self.stability.changes_scores:  # scale and mask within the product
+            scores_ARS = torch.baddbmm(mask_TS.repeat(groups, 1), q_ARH, k_AHS, alpha=self.scale)
+            weights_ARS = torch.softmax(scores_ARS, dim=-1)
+        else:
+            scores_BNTS = (q_ARH @ k_AHS * self.scale).view(batch, self.n_heads, length, source)
+            scores_BNTS = scores_BNTS if bias is None else scores_BNTS + bias
+            scores_BNTS = self.stability.scores(scores_BNTS) + mask_TS
+            weights_ARS = torch.softmax(scores_BNTS, dim=-1).view(q_ARH.shape[0], -1, source)
+        weights_BNTS = weights_ARS.view(batch, self.n_heads, length, source)
+        if self.dropout is not None:
+            weights_BNTS = self.dropout(weights_BNTS)
+            weights_ARS = weights_BNTS.view_as(weights_ARS)
+        y_BKGTH = (weights_ARS @ v_ASH).view(batch, kv_heads, groups, length, -1)
+        y_BTNH = y_BKGTH.permute(0, 3, 1, 2, 4).flatten(2, 3)
+        extra = self.position.value_bias(weights_BNTS, pos_T, pos_S)
+        return y_BTNH if extra is None else y_BTNH + extra
