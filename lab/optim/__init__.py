@@ -1,4 +1,8 @@
-"""The ``optim`` group: what turns gradients into updates."""
+"""The ``optim`` group: what turns gradients into updates.
+
+Weight decay is the same in all of them, θ ← θ - lr_t λ θ apart from the gradient; which λ a parameter has is
+regularization's matter.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -24,6 +28,15 @@ class OptimConfig(Component, ABC):
         if self.grad_clip is not None:
             check_number("grad_clip", self.grad_clip, above=0)
 
+    def peak_lr(self, *, hidden: bool) -> float:
+        """Peak learning rate of a parameter, before the init's factor; ``hidden`` as in ``build``."""
+        return self.lr
+
     @abstractmethod
     def build(self, groups: Iterable[dict[str, Any]]) -> Optimizer:
-        """An optimizer; each group holds ``params``, ``weight_decay`` and ``lr_scale``."""
+        """An optimizer over groups.
+
+        Each holds ``params``; ``weight_decay``, its λ; ``lr_scale``, its peak learning rate over ``lr``; and
+        ``hidden``, whether it holds matrices of the blocks, not tables, head, gains or biases. The optimizer keeps
+        them in its own groups; the loop sets each group's ``lr`` before each step.
+        """

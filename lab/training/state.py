@@ -49,13 +49,15 @@ def new_state(config: RunConfig, architecture: Architecture) -> TrainState:
 
 
 def _optimizer(config: RunConfig, architecture: Architecture, model: Transformer) -> Optimizer:
-    """One parameter group for each pair of weight decay and learning-rate factor."""
-    groups: dict[tuple[float, float], list[Tensor]] = {}
+    """One parameter group for each kind of parameter, weight decay and learning rate."""
+    groups: dict[tuple[float, float, bool], list[Tensor]] = {}
     for name, parameter in model.named_parameters():
-        decay = model.regularization.decay(name, parameter, config.optim.lr)
+        hidden = parameter.ndim == 2 and name.startswith("blocks.")
         scale = config.init.lr_scale(name, parameter.shape, architecture.dims)
-        groups.setdefault((decay, scale), []).append(parameter)
+        scale *= config.optim.peak_lr(hidden=hidden) / config.optim.lr
+        decay = model.regularization.decay(name, parameter, config.optim.lr * scale)
+        groups.setdefault((decay, scale, hidden), []).append(parameter)
     return config.optim.build(
-        {"params": parameters, "weight_decay": decay, "lr_scale": scale}
-        for (decay, scale), parameters in groups.items()
+        {"params": parameters, "weight_decay": decay, "lr_scale": scale, "hidden": hidden}
+        for (decay, scale, hidden), parameters in groups.items()
     )

@@ -7,7 +7,7 @@ from lab.errors import ConfigError
 
 
 def groups(parameters, *, decay=0.1):
-    return [{"params": [p], "weight_decay": decay, "lr_scale": 1.0} for p in parameters]
+    return [{"params": [p], "weight_decay": decay, "lr_scale": 1.0, "hidden": True} for p in parameters]
 
 
 def random(*shape, seed):
@@ -48,8 +48,8 @@ def test_every_optimizer_moves_each_parameter_and_keeps_its_groups(name):
     optim = config("optim", name)
     optimizer = optim.build(
         [
-            {"params": [parameters[0]], "weight_decay": 0.0, "lr_scale": 1.0},
-            {"params": [parameters[1]], "weight_decay": 0.5, "lr_scale": 0.25},
+            {"params": [parameters[0]], "weight_decay": 0.0, "lr_scale": 1.0, "hidden": True},
+            {"params": [parameters[1]], "weight_decay": 0.5, "lr_scale": 0.25, "hidden": True},
         ]
     )
     assert [group["weight_decay"] for group in optimizer.param_groups] == [0.0, 0.5]

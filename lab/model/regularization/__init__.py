@@ -40,7 +40,7 @@ class Regularization(nn.Module):
         return loss_C
 
     def decay(self, name: str, parameter: Tensor, lr: float) -> float:
-        """Weight decay of one parameter, as the factor λ of θ ← θ - lr_t λ θ; ``lr`` is the peak rate."""
+        """Weight decay of one parameter, as the factor λ of θ ← θ - lr_t λ θ; ``lr`` is its own peak rate."""
         return 0.0
 
 

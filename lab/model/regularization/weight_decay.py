@@ -1,10 +1,13 @@
-"""Weight decay, decoupled from the gradient: arXiv:1711.05101, algorithm 2, in the form θ ← θ - lr_t λ θ.
+"""Weight decay, decoupled from the gradient: arXiv:1711.05101, algorithm 2, with the schedule s_t in [0, 1].
 
-That form, PyTorch's and Optax's, couples the decay to the learning rate; the paper's own multiplies λ by the
-schedule alone.
+``coupled`` is θ ← θ - s_t lr λ θ, the form of PyTorch and Optax; ``independent`` is θ ← θ - s_t λ θ, the paper's own
+and that of arXiv:2309.14322, where the decay stays as it is when the learning rate changes. At one peak rate they
+are the same with a λ that is ``lr`` times smaller; lr is the parameter's own, with the init's factor and, under
+Muon, its optimizer's.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from torch import Tensor
 
@@ -13,14 +16,27 @@ from lab.model.regularization import Regularization, RegularizationConfig
 from lab.model.sizes import Dims
 
 
+class Form(StrEnum):
+    """What the decay is multiplied by."""
+
+    coupled = "coupled"
+    independent = "independent"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config(RegularizationConfig):
-    """Decay of weights; gains, biases and other scalars are never decayed."""
+    """Decay of weights, and where asked of the rest; scalars other than gains and biases are never decayed."""
 
     rate: float
-    """λ, per unit of learning rate; 0.1 is common."""
+    """λ; per unit of learning rate 0.1 is common, independent of it 1e-4."""
+    form: Form
+    """Whether the learning rate multiplies the decay, or the schedule alone."""
     embeddings: bool
     """Whether token and position tables and the output head are decayed too."""
+    norms: bool
+    """Whether gains are decayed too, of norms and elsewhere; one stored as 1 + w is drawn to 1, others to 0."""
+    biases: bool
+    """Whether biases are decayed too."""
 
     def __post_init__(self) -> None:
         check_number("rate", self.rate, least=0)
@@ -31,7 +47,7 @@ class Config(RegularizationConfig):
 
 
 class WeightDecay(Regularization):
-    """Decays the parameters named ``weight``."""
+    """Decays by the last part of a parameter's name."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -39,7 +55,13 @@ class WeightDecay(Regularization):
 
     def decay(self, name: str, parameter: Tensor, lr: float) -> float:
         """The rate, or zero for what is left out."""
-        if not name.endswith(".weight"):
+        config, kind = self.config, name.rpartition(".")[2]
+        decays = {
+            "weight": name.startswith("blocks.") or config.embeddings,
+            "gain": config.norms,
+            "gain_offset": config.norms,
+            "bias": config.biases,
+        }
+        if not decays.get(kind, False):
             return 0.0
-        inside = name.startswith("blocks.")
-        return self.config.rate if inside or self.config.embeddings else 0.0
+        return config.rate / lr if config.form == Form.independent else config.rate
