@@ -1,4 +1,4 @@
-"""Label smoothing: cross-entropy with a target of 1 - a, and a spread over the vocabulary: arXiv:1512.00567, section 7.
+"""Label smoothing: a share of the target's probability is spread over the vocabulary: arXiv:1512.00567, section 7.
 
 (1 - a) × nll + a × (logsumexp z - mean z), the mean over all V entries, the target's own among them, as in the
 paper and in PyTorch.

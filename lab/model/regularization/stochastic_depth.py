@@ -1,4 +1,4 @@
-"""Stochastic depth: in training a branch is left out at random, later ones more often: arXiv:1603.09382, equation 4.
+"""Stochastic depth: training leaves out branches at random, later ones more often: arXiv:1603.09382, equation 4.
 
 A branch of layer l, counted from 1, is dropped with probability ``rate`` × l / L. Here, as in later code, each
 sequence drops for itself and what stays is divided by its probability, so that nothing changes in evaluation; the

@@ -1,9 +1,9 @@
 """Weight decay, decoupled from the gradient: arXiv:1711.05101, algorithm 2, with the schedule s_t in [0, 1].
 
-``coupled`` is θ ← θ - s_t lr λ θ, the form of PyTorch and Optax; ``independent`` is θ ← θ - s_t λ θ, the paper's own
-and that of arXiv:2309.14322, where the decay stays as it is when the learning rate changes. At one peak rate they
-are the same with a λ that is ``lr`` times smaller; lr is the parameter's own, with the init's factor and, under
-Muon, its optimizer's.
+``coupled`` is θ ← θ - s_t lr λ θ, the form of PyTorch and Optax; ``independent`` is θ ← θ - s_t λ θ, the paper's
+own and that of arXiv:2309.14322, where the decay stays as it is when the learning rate changes. At one peak rate
+they are the same with a λ that is ``lr`` times smaller; lr is the parameter's own, with the init's factor and,
+under Muon, its optimizer's.
 """
 
 from dataclasses import dataclass
