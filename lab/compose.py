@@ -2,7 +2,7 @@
 
 import re
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -39,7 +39,12 @@ def compose_config(overrides: Sequence[str], *, config_dir: str | None = None) -
     from lab.config import RunConfig
 
     with one_line_errors(words, config_dir=config_dir):
-        return RunConfig.decode(tree)
+        return RunConfig.decode(tree, given_keys(words))
+
+
+def given_keys(words: Iterable[str]) -> list[str]:
+    """The keys that overrides set, which a preset's values yield to."""
+    return [word.lstrip("+").partition("=")[0] for word in words]
 
 
 def compose_tree(overrides: Sequence[str]) -> DictConfig:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from lab import choices
+from lab import choices, preset
 from lab.component import Component, check, check_number
 from lab.data.corpus import CorpusConfig
 from lab.data.tokenizer import TokenizerConfig
@@ -57,6 +57,12 @@ class AttnPath(StrEnum):
     auto = "auto"
     plain = "plain"
     sdpa = "sdpa"
+
+
+class PresetSize(StrEnum):
+    """Sizes that come with a preset."""
+
+    published = preset.PUBLISHED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +109,10 @@ class Plain:
     """Code that computes attention; ``auto``: by the table of ``lab.model.attention_path``."""
     fresh: bool
     """Whether to start again though the run exists."""
+    preset_size: PresetSize | None
+    """``published``: the sizes of the preset's smallest published model; null: those of ``model``."""
+    preset: str
+    """The named architecture that the choices came from; ``none``: they were made one by one."""
 
     def __post_init__(self) -> None:
         check_number("seed", self.seed, least=0)
@@ -132,14 +142,18 @@ class RunConfig(Plain):
     train: TrainConfig
 
     @staticmethod
-    def decode(cfg: Any) -> "RunConfig":
+    def decode(cfg: Any, given: Iterable[str] = ()) -> "RunConfig":
         """Make a run's configuration of what Hydra composed, or of a ``config.json``.
+
+        ``given`` are the keys that were set by hand: a preset's values yield to them.
 
         Raises:
             ConfigError: names the key, the value and what is allowed.
         """
         try:
-            tree = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.create(cfg), resolve=True))
+            tree = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.create(cfg)))
+            preset.apply(tree, given)
+            tree = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.create(tree), resolve=True))
         except OmegaConfBaseException as error:  # an interpolation of something that is not there
             raise ConfigError(f"{error.full_key}: {str(error.msg or error).splitlines()[0]}") from error
         known = {field.name for field in dataclasses.fields(RunConfig)}

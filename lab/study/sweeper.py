@@ -59,7 +59,7 @@ def check_all(
     planned: list[RunConfig] = []
     for overrides in runs:
         try:
-            config = RunConfig.decode(trees(overrides))
+            config = RunConfig.decode(trees(overrides), [word.partition("=")[0] for word in overrides])
             alike = replace(config, seed=0, study_seed=0, fresh=False)
             if alike not in planned:
                 plan(config)
