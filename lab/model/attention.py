@@ -20,8 +20,8 @@ from lab.model.layers import Linear
 from lab.model.sizes import Dims
 from lab.model.softmax_attention import SoftmaxAttention
 
-SCALES = {"inv_sqrt_head_dim": lambda head_dim: head_dim**-0.5, "inv_head_dim": lambda head_dim: 1 / head_dim}
-"""Factors of the scores that are a function of the width of a key."""
+SCALES = {"inv_sqrt_head_dim": -0.5, "inv_head_dim": -1.0}
+"""Factors of the scores that are a power of the width of a key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ def score_scale(scale: float | str, head_dim: int, wanted: float | None) -> floa
         return float(scale)
     if scale == "auto" and wanted is not None:
         return wanted
-    return SCALES["inv_sqrt_head_dim" if scale == "auto" else scale](head_dim)
+    return float(head_dim ** SCALES["inv_sqrt_head_dim" if scale == "auto" else scale])
 
 
 @dataclass

@@ -66,7 +66,7 @@ class SoftmaxAttention(Attention):
         batch, length, source = q_BTNH.shape[0], len(pos_T), len(pos_S)
         kv_heads, groups = self.n_kv_heads, self.n_heads // self.n_kv_heads
         # Queries that share a key/value head become more rows of one product: (B K, G T, H) x (B K, H, S).
-        q_BTKGH = q_BTNH.unflatten(2, (kv_heads, groups))
+        q_BTKGH = q_BTNH.reshape(batch, length, kv_heads, groups, -1)
         q_ARH = q_BTKGH.permute(0, 2, 3, 1, 4).reshape(batch * kv_heads, groups * length, -1)
         k_AHS = k_BSKH.permute(0, 2, 3, 1).flatten(0, 1)
         v_ASH = v_BSKH.transpose(1, 2).flatten(0, 1)

@@ -1,8 +1,8 @@
 """Chunked attention, the keys of the query's own chunk of C positions: the local layers of the Llama 4 code.
 
-Block-diagonal and causal: floor(j / C) = floor(i / C) and j <= i. In Llama 4 the last of every four layers attends to
-everything, without positions (``global_every`` and ``nope_every`` 4). Fixed factorised attention within its own block
-is the same mask: arXiv:1904.10509, section 4.2.
+Block-diagonal and causal: floor(j / C) = floor(i / C) and j <= i. In Llama 4 the last of every four layers attends
+to everything, without positions (``global_every`` and ``nope_every`` 4). Fixed factorised attention within its own
+block is the same mask: arXiv:1904.10509, section 4.2.
 """
 
 from dataclasses import dataclass

@@ -31,7 +31,7 @@ class Config(AttnConfig):
     q_rank: int | None
     """Width of the latent that queries come from; null: ``q_rank_share`` of model.dim."""
     q_rank_share: float | None
-    """That width over model.dim, used when ``q_rank`` is null; null too: queries are not compressed, as in V2-Lite."""
+    """That width over model.dim, used when ``q_rank`` is null; null: queries are not compressed, as in V2-Lite."""
     rope_dim: int | None
     """Width of the part that positions act on; null: half of model.head_dim, as in DeepSeek-V2."""
     v_dim: int | None
@@ -92,7 +92,8 @@ class LatentAttention(SoftmaxAttention):
         super().__init__(layer, parts)
         self.n_heads = self.n_kv_heads = dims.n_heads
         self.rope_dim, self.v_dim = config.rope_width(dims), config.v_dim or dims.head_dim
-        self.kv_rank, q_rank, self.key_dim = config.kv_width(dims), config.q_width(dims), dims.head_dim + self.rope_dim
+        self.kv_rank, q_rank = config.kv_width(dims), config.q_width(dims)
+        self.key_dim = dims.head_dim + self.rope_dim
         n_queries = self.n_heads * self.key_dim
         if q_rank is None:
             self.q: nn.Module = Linear(dims.dim, n_queries, bias=False)
