@@ -12,7 +12,7 @@ H, T = SIZES.head_dim, SIZES.max_seq_len
 
 
 def rotation(theta=10000.0, spec=None):
-    return config("position", "rope", theta=theta).build(SIZES).layer(spec or LayerSpec(index=0))
+    return config("position", "rope", theta=theta).build(SIZES).layer(spec or LayerSpec(index=0), H)
 
 
 def vectors(length, *, heads=1, seed=1):
