@@ -1,61 +1,128 @@
-"""Rotary positions: arXiv:2104.09864, equation 15, in the half-split layout of GPT-NeoX and Hugging Face Llama.
+"""Rotary positions: arXiv:2104.09864, equation 15, on all of a head or its first part, in either layout of pairs.
 
-Pair p of a head is (p, p + H/2), turned at position t by the angle t theta^(-2p/H). The paper's interleaved
-pairs (2p, 2p + 1) are the same up to a fixed permutation of the columns of the query and key matrices.
+Of the r rotated numbers of a head, pair p turns at position t by the angle t theta^(-2p/r). It is (p, p + r/2) in
+the ``half`` layout (GPT-NeoX, and Llama in Hugging Face's form) and (2p, 2p + 1) in the ``interleaved`` one (the
+paper, GPT-J, Meta's Llama, Cohere, DeepSeek). The two are the same up to a fixed permutation of the columns of the
+query and key matrices, so they train alike and their weights are not interchangeable.
+
+The rotated part comes first, as in GPT-J (64 of 256), GPT-NeoX (a quarter) and Phi. ``scaling`` is that of
+``lab.model.rope_scaling`` and applies to all layers that rotate, whatever their theta; in Hugging Face's Gemma 3 it
+applies only to the layers that attend to everything.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 import torch
 from torch import Tensor
 
-from lab.component import check_number
+from lab.component import check, check_number
 from lab.errors import ConfigError
 from lab.model.layer_spec import LayerSpec
 from lab.model.position import LayerPosition, Position, PositionConfig
+from lab.model.rope_scaling import Rope, Scaling
 from lab.model.sizes import Dims
+
+
+class Layout(StrEnum):
+    """Which two numbers make a pair."""
+
+    half = "half"
+    interleaved = "interleaved"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config(PositionConfig):
-    """RoPE on the whole head."""
+    """RoPE."""
 
     theta: float
-    """Base of the geometric series of frequencies; 10,000 in the paper."""
+    """Base of the geometric series of frequencies, > 1; 10,000 in the paper. A layer may have its own."""
+    fraction: float
+    """Part of a head that is rotated, in (0, 1]: its first numbers, an even count, rounded down."""
+    layout: Layout
+    """Pairs: ``half`` (p, p + r/2) or ``interleaved`` (2p, 2p + 1)."""
+    scaling: Scaling
+    """Change of the frequencies for longer sequences: ``none``, ``linear``, ``ntk``, ``llama3`` or ``yarn``."""
+    factor: float
+    """Longer length over original length, >= 1; used by every scaling."""
+    original_max_seq_len: int | None
+    """Original length in tokens, used by ``llama3`` and ``yarn``; null: model.max_seq_len."""
+    low_freq_factor: float
+    """``llama3``: pairs with fewer turns than this in the original length are interpolated; 1 in Llama 3.1."""
+    high_freq_factor: float
+    """``llama3``: pairs with more turns than this in the original length are kept; 4 in Llama 3.1."""
+    beta_fast: float
+    """``yarn``: pairs with more turns than this in the original length are kept; 32 in the paper."""
+    beta_slow: float
+    """``yarn``: pairs with fewer turns than this in the original length are interpolated; 1 in the paper."""
 
     def __post_init__(self) -> None:
         check_number("theta", self.theta, above=1)
+        check_number("fraction", self.fraction, above=0, most=1)
+        check_number("factor", self.factor, least=1)
+        for key in ("low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow"):
+            check_number(key, getattr(self, key), above=0)
+        for high, low in (("high_freq_factor", "low_freq_factor"), ("beta_fast", "beta_slow")):
+            least = getattr(self, low)
+            check(getattr(self, high) > least, high, getattr(self, high), f"must be above position.{low} {least}")
+        if self.original_max_seq_len is not None:
+            check_number("original_max_seq_len", self.original_max_seq_len, least=1)
 
     def build(self, dims: Dims) -> Position:
         """Rotary positions."""
-        return RotaryPosition(dims, theta=self.theta)
+        return RotaryPosition(self, dims)
+
+    def width(self, head_dim: int) -> int:
+        """Rotated numbers of a head.
+
+        Raises:
+            ConfigError: there is none, or they make no pairs.
+        """
+        width = int(round(self.fraction * head_dim, 6))  # 0.29 x 100 is a little below 29 in floating point
+        if width % 2 or not width:
+            raise ConfigError(
+                f"model.head_dim {head_dim} times position.fraction {self.fraction:g} must be even and at least 2 for "
+                f"position=rope, not {width} (with attn=mla it is attn.rope_dim that is {head_dim})"
+            )
+        return width
 
 
 class RotaryPosition(Position):
     """Makes the rotation of each layer."""
 
-    def __init__(self, dims: Dims, *, theta: float) -> None:
+    def __init__(self, config: Config, dims: Dims) -> None:
         super().__init__()
-        self.dims, self.theta = dims, theta
+        self.config, self.dims = config, dims
 
     def layer(self, spec: LayerSpec, head_dim: int) -> LayerPosition:
         """A rotation with the layer's own theta where it has one.
 
         Raises:
-            ConfigError: the head width is odd.
+            ConfigError: the rotated part is odd, or too narrow for the scaling.
         """
-        if head_dim % 2:
-            raise ConfigError(f"model.head_dim {head_dim} must be even for position=rope")
-        theta = spec.theta if spec.theta is not None else self.theta
-        return LayerRotation(head_dim, self.dims.max_seq_len, theta=theta)
+        config = self.config
+        rope = Rope(
+            theta=spec.theta if spec.theta is not None else config.theta,
+            width=config.width(head_dim),
+            scaling=config.scaling,
+            factor=config.factor,
+            original=config.original_max_seq_len or self.dims.max_seq_len,
+            low_freq_factor=config.low_freq_factor,
+            high_freq_factor=config.high_freq_factor,
+            beta_fast=config.beta_fast,
+            beta_slow=config.beta_slow,
+        )
+        return LayerRotation(rope, config.layout, self.dims.max_seq_len)
 
 
 class LayerRotation(LayerPosition):
     """Turns queries and keys; angles are computed in fp32 whatever the precision of training."""
 
-    def __init__(self, head_dim: int, max_seq_len: int, *, theta: float) -> None:
+    def __init__(self, rope: Rope, layout: Layout, max_seq_len: int) -> None:
         super().__init__()
-        self.head_dim, self.theta = head_dim, theta
+        self.width, self.layout = rope.width, LAYOUTS[layout]
+        self.frequencies, self.factor = rope.frequencies()
         self.cos_TH: Tensor
         self.sin_TH: Tensor
         cos_TH, sin_TH = self._angles(torch.arange(max_seq_len, device="cpu"))  # on meta it would load dynamo
@@ -63,12 +130,10 @@ class LayerRotation(LayerPosition):
         self.register_buffer("sin_TH", sin_TH, persistent=False)
 
     def _angles(self, pos_T: Tensor) -> tuple[Tensor, Tensor]:
-        pairs = torch.arange(0, self.head_dim, 2, dtype=torch.float32, device=pos_T.device)
-        angle_TH = pos_T.float()[:, None] * self.theta ** (-pairs / self.head_dim)
-        angle_TH = torch.cat((angle_TH, angle_TH), dim=-1)
-        sin_TH = angle_TH.sin()
-        sin_TH[:, : self.head_dim // 2].neg_()  # the sign of the half-split rotation, folded into the table
-        return angle_TH.cos(), sin_TH
+        angle_TP = pos_T.float()[:, None] * self.frequencies.to(pos_T.device)
+        cos_TP, sin_TP = angle_TP.cos() * self.factor, angle_TP.sin() * self.factor
+        # The sign of the rotation is folded into the table.
+        return self.layout.join(cos_TP, cos_TP), self.layout.join(-sin_TP, sin_TP)
 
     def rotate(self, q_BTNH: Tensor, k_BTKH: Tensor, pos_T: range) -> tuple[Tensor, Tensor]:
         """Turn new queries and keys by their position."""
@@ -77,8 +142,33 @@ class LayerRotation(LayerPosition):
         else:
             cos_TH, sin_TH = self._angles(torch.arange(pos_T.start, pos_T.stop, device=q_BTNH.device))
         cos_T1H, sin_T1H = (t[:, None, :].to(q_BTNH.dtype) for t in (cos_TH, sin_TH))
-        return _turn(q_BTNH, cos_T1H, sin_T1H), _turn(k_BTKH, cos_T1H, sin_T1H)
+        return self._turn(q_BTNH, cos_T1H, sin_T1H), self._turn(k_BTKH, cos_T1H, sin_T1H)
+
+    def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        if x.shape[-1] == self.width:
+            return torch.addcmul(x * cos, self.layout.partner(x), sin)
+        first, rest = x[..., : self.width], x[..., self.width :]
+        return torch.cat((torch.addcmul(first * cos, self.layout.partner(first), sin), rest), dim=-1)
 
 
-def _turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    return torch.addcmul(x * cos, torch.roll(x, x.shape[-1] // 2, dims=-1), sin)
+@dataclass(frozen=True)
+class Pairing:
+    """A layout: where the two numbers of a pair stand."""
+
+    join: Callable[[Tensor, Tensor], Tensor]
+    """Puts the first and the second numbers of the pairs, (…, r/2) each, in their places."""
+    partner: Callable[[Tensor], Tensor]
+    """Puts at each place the other number of its pair."""
+
+
+LAYOUTS: dict[str, Pairing] = {
+    "half": Pairing(
+        join=lambda first, second: torch.cat((first, second), dim=-1),
+        partner=lambda x: torch.roll(x, x.shape[-1] // 2, dims=-1),
+    ),
+    "interleaved": Pairing(
+        join=lambda first, second: torch.stack((first, second), dim=-1).flatten(-2),
+        partner=lambda x: x.reshape(*x.shape[:-1], -1, 2).flip(-1).flatten(-2),
+    ),
+}
+"""From the name of a layout to where its pairs stand."""

@@ -87,7 +87,10 @@ def test_has_no_parameters_and_nothing_in_the_state():
 def test_an_odd_head_width_is_refused():
     with pytest.raises(ConfigError) as refused:
         model(position="rope", dims=dataclasses.replace(SIZES, head_dim=7))
-    assert str(refused.value) == "model.head_dim 7 must be even for position=rope"
+    assert str(refused.value) == (
+        "model.head_dim 7 times position.fraction 1 must be even and at least 2 for position=rope, not 7 "
+        "(with attn=mla it is attn.rope_dim that is 7)"
+    )
 
 
 def test_a_theta_of_one_is_refused():
