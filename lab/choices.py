@@ -25,6 +25,7 @@ GROUPS = {
     "optim": "lab.optim",
     "schedule": "lab.schedule",
     "track": "lab.track",
+    "match": "lab.match",
 }
 """Config group to the package whose modules are its choices."""
 

@@ -42,6 +42,25 @@ def compose_config(overrides: Sequence[str], *, config_dir: str | None = None) -
         return RunConfig.decode(tree, given_keys(words))
 
 
+def match_target(config: "RunConfig") -> "RunConfig | None":
+    """The configuration that a run is to be matched to; None where it is to be matched to nothing.
+
+    Raises:
+        ConfigError: an override of ``match.to`` is refused.
+    """
+    if config.match.unit is None:
+        if config.match.to:
+            raise ConfigError(f"match.to {config.match.to} needs match=params or match=flops")
+        return None
+    try:
+        target = compose_config(config.match.to)
+    except ConfigError as error:
+        raise ConfigError(f"match.to: {error}") from error
+    if target.match.unit is not None:
+        raise ConfigError(f"match.to {config.match.to} is matched to something itself, which cannot be a target")
+    return target
+
+
 def given_keys(words: Iterable[str]) -> list[str]:
     """The keys that overrides set, which a preset's values yield to."""
     return [word.lstrip("+").partition("=")[0] for word in words]
@@ -55,10 +74,15 @@ def compose_tree(overrides: Sequence[str]) -> DictConfig:
 
 @contextmanager
 def hydra_here() -> Iterator[GlobalHydra]:
-    """Hydra over conf/, whatever state an earlier use in this process left it in."""
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(version_base="1.3", config_dir=str(conf_dir())):
-        yield GlobalHydra.instance()
+    """Hydra over conf/, whatever state an earlier use in this process left it in; that state comes back after."""
+    instance = GlobalHydra.instance()
+    before = instance.hydra
+    instance.clear()
+    try:
+        with initialize_config_dir(version_base="1.3", config_dir=str(conf_dir())):
+            yield GlobalHydra.instance()
+    finally:
+        GlobalHydra.instance().hydra = before
 
 
 def search_path(config_dir: str | None) -> list[str]:

@@ -19,6 +19,7 @@ from lab.component import Component, check, check_number
 from lab.data.corpus import CorpusConfig
 from lab.data.tokenizer import TokenizerConfig
 from lab.errors import ConfigError, did_you_mean
+from lab.match import MatchConfig
 from lab.model.activation import ActivationConfig
 from lab.model.attn import AttnConfig
 from lab.model.block import BlockConfig
@@ -139,6 +140,7 @@ class RunConfig(Plain):
     optim: OptimConfig
     schedule: ScheduleConfig
     track: TrackConfig
+    match: MatchConfig
     train: TrainConfig
 
     @staticmethod

@@ -1,5 +1,6 @@
 """What a word of the command line should have been: menus of groups, keys of sections, the nearest name."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,10 @@ ALIASES = {"attention": "attn"}
 
 
 def spelled(word: str) -> str:
-    """An override with its group's name in the project's own spelling."""
+    """An override with its group's name in the project's own spelling, and overrides inside ``match.to`` quoted."""
+    if word.startswith("match.to=[") and word.endswith("]") and not re.search(r"[\"']", word):
+        inner = re.split(r",(?![^\[]*\])", word.removeprefix("match.to=[").removesuffix("]"))
+        return f"match.to=[{','.join(json.dumps(spelled(part)) for part in inner if part)}]"
     match = re.match(r"([+~]*)(\w+)([.=@].*|$)", word, re.DOTALL)
     if match is None or match[2] not in ALIASES:
         return word

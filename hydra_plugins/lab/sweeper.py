@@ -67,8 +67,9 @@ class LabSweeper(Sweeper):
         """Check a run against its data; against this machine's devices only if it is to run here."""
         from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 
+        from lab.compose import match_target
         from lab.config import Device
         from lab.training.run import plan
 
         here = isinstance(self.launcher, BasicLauncher)
-        return plan(config if here else replace(config, device=Device.auto))
+        return plan(config if here else replace(config, device=Device.auto), match_target(config))

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lab import choices
+from lab import choices, preset
 from lab.commands._parser import Parser
 
 if TYPE_CHECKING:
@@ -23,13 +23,14 @@ def main(argv: list[str]) -> int:
     """
     options = _parser().parse_with_overrides(argv)
 
-    from lab.compose import compose_config
+    from lab.compose import compose_config, match_target
 
     config = compose_config(options.overrides, config_dir=options.config_dir)
+    target = match_target(config)
 
     from lab.training.run import plan
 
-    facts = explain(plan(config))
+    facts = explain(plan(config, target))
     if options.format == "json":
         print(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
@@ -60,6 +61,7 @@ def _parser() -> Parser:
 
 def explain(planned: "Plan") -> dict[str, Any]:
     """The facts of a run that could be trained."""
+    from lab.match import facts as match_facts
     from lab.model.count import FLOPS_FORMULA, parameters, training_flops_per_token
 
     config, model = planned.config, planned.outline
@@ -98,8 +100,18 @@ def explain(planned: "Plan") -> dict[str, Any]:
             "split": tokens.note,
         },
         "seed": config.seed,
+        "match": match_facts(config.match, planned.match) if planned.match else None,
+        "preset": _preset(config.preset),
         "components": list(_components(config.as_dict())),
     }
+
+
+def _preset(name: str) -> dict[str, Any] | None:
+    """What a shipped preset says of itself."""
+    if not preset.is_shipped(name):
+        return None
+    said = preset.read(name)["preset"]
+    return {key: said.get(key) for key in ("name", "title", "year", "source", "notes", "corrects", "published")}
 
 
 def _folder(run_id: str) -> tuple[str, str]:
@@ -173,8 +185,15 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         f"{model['max_seq_len']} tokens, vocabulary {model['vocab_size']:,}, "
         f"embeddings {'tied' if model['tie_embeddings'] else 'not tied'}",
     )
+    if facts["preset"]:
+        told = facts["preset"]
+        yield "preset", f"{told['title']} ({told['year']}), {told['source']}; lab presets {told['name']} tells more"
     yield "parameters", f"{counted['total']:,} in total, {counted['non_embedding']:,} without embeddings and head"
     yield "FLOPs", f"{facts['flops_per_token']:,.0f} for a token in training: {facts['flops_formula']}"
+    if facts["match"]:
+        from lab.training.summary import match_line
+
+        yield "match", match_line(facts["match"])
     yield (
         "training",
         f"{facts['steps']:,} steps of {facts['tokens_per_step']:,} tokens: {facts['tokens']:,} tokens, "

@@ -14,7 +14,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from lab.commands._parser import Parser
-from lab.compose import given_keys, one_line_errors
+from lab.compose import given_keys, match_target, one_line_errors
 from lab.errors import LabError
 from lab.hints import spelled
 from lab.paths import conf_dir
@@ -84,7 +84,8 @@ def _task(cfg: DictConfig) -> "Trained | None":
 
     log_to_console()
     try:
-        return train(RunConfig.decode(cfg, given_keys(HydraConfig.get().overrides.task)))
+        config = RunConfig.decode(cfg, given_keys(HydraConfig.get().overrides.task))
+        return train(config, match_target(config))
     except Exception as error:
         if HydraConfig.get().mode is RunMode.MULTIRUN:  # the other runs go on; the sweeper counts
             words = " ".join(HydraConfig.get().overrides.task)

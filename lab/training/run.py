@@ -18,6 +18,8 @@ from lab.data.batches import Batches
 from lab.data.tokens import TokenSet, prepare
 from lab.errors import LabError, Stopped, one_line
 from lab.files import remove_temporaries, write_json
+from lab.match import Match
+from lab.match import facts as match_facts
 from lab.model.transformer import Architecture, Transformer
 from lab.paths import runs_dir
 from lab.progress import progress
@@ -63,19 +65,32 @@ class Plan:
     tokens: TokenSet
     batches: Batches
     run_id: str
+    match: Match | None
+    """What the run was made equal to, where that was asked for."""
 
 
-def plan(config: RunConfig) -> Plan:
+def plan(config: RunConfig, target: RunConfig | None = None) -> Plan:
     """Resolve the configuration, prepare the data, check that the sizes go together; writes no run folder.
+
+    Args:
+        config: of the run.
+        target: what it is to be matched to, where ``config.match`` asks for that.
 
     Raises:
         LabError: something in the configuration or the data is refused.
     """
+    assert (target is None) == (config.match.unit is None)
     config = replace(resolve(config), fresh=False)  # a wish of the caller, not a property of the run
     assert config.threads is not None
     torch.set_num_threads(config.threads)
     tokens = prepare(config.data, config.tokenizer)
     architecture = config.architecture(tokens.vocab_size)
+    match = None
+    if target is not None:
+        other = replace(target, attn_path=config.attn_path).architecture(tokens.vocab_size)
+        match = config.match.solve(architecture, other)
+        architecture = match.architecture
+        config = replace(config, activation=architecture.activation)
     outline = architecture.outline()
     batches = Batches(
         tokens.train,
@@ -85,17 +100,17 @@ def plan(config: RunConfig) -> Plan:
         tokens_hash=tokens.hash,
     )
     identity = run_id(config.as_dict(), data_hash=tokens.data_hash, tokenizer_hash=tokens.tokenizer_hash)
-    return Plan(config, architecture, outline, tokens, batches, identity)
+    return Plan(config, architecture, outline, tokens, batches, identity, match)
 
 
-def train(config: RunConfig) -> Trained:
-    """Train a run to its end, or find that it is done.
+def train(config: RunConfig, target: RunConfig | None = None) -> Trained:
+    """Train a run to its end, or find that it is done; ``target`` is what it is to be matched to.
 
     Raises:
         LabError: the configuration is refused, the run is held by another process, or it failed.
         Stopped: the process was asked to stop; the run is saved and can be resumed.
     """
-    planned = plan(config)
+    planned = plan(config, target)
     folder = RunFolder(runs_dir() / planned.run_id)
     if not config.fresh and (result := _finished(folder)) is not None:
         return _already(result, folder)
@@ -116,6 +131,7 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
     """
     result = summary.opening(planned.config, planned.outline, planned.tokens, planned.batches)
     result["id"] = planned.run_id
+    result["match"] = match_facts(planned.config.match, planned.match) if planned.match else None
     tracker = Guarded(lambda: planned.config.track.build(planned.run_id, planned.config.as_dict(), folder.path))
     try:
         remove_temporaries(folder.path)

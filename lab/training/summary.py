@@ -5,6 +5,7 @@ import platform
 import socket
 import statistics
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -157,12 +158,23 @@ def opening_lines(result: dict[str, Any]) -> list[str]:
     words = [config[group]["name"] for group in groups]
     words += [name for group in ("stability", "regularization") for name in config[group] if name != "none"]
     batch = config["train"]["batch_size"] * config["model"]["max_seq_len"]
+    matched = result.get("match")
     return [
         f"{' '.join(words)} · seed {config['seed']} · {counted['total'] / 1e6:.2f}M parameters "
         f"({counted['non_embedding'] / 1e6:.2f}M non-embedding)",
         f"{config['train']['steps']} steps of {batch:,} tokens, {result['epochs']:.2f} epochs · {config['device']} "
         f"{config['precision']}, {config['threads']} threads, attention {'+'.join(result['attention_path'])}",
+        *([match_line(matched)] if matched else []),
     ]
+
+
+def match_line(match: Mapping[str, Any]) -> str:
+    """What a run was made equal to, and how nearly."""
+    to = " ".join(match["to"]) or "the default configuration"
+    return (
+        f"matched in {match['by']} to {to}: activation.d_ff {match['d_ff']}, {match['value']:,.0f} against "
+        f"{match['target']:,.0f} ({100 * match['residual']:+.2f} %)"
+    )
 
 
 def closing_lines(result: dict[str, Any]) -> list[str]:
