@@ -82,8 +82,8 @@ class Config(PositionConfig):
         width = int(round(self.fraction * head_dim, 6))  # 0.29 x 100 is a little below 29 in floating point
         if width % 2 or not width:
             raise ConfigError(
-                f"model.head_dim {head_dim} times position.fraction {self.fraction:g} must be even and at least 2 for "
-                f"position=rope, not {width} (with attn=mla it is attn.rope_dim that is {head_dim})"
+                f"model.head_dim {head_dim} times position.fraction {self.fraction:g} must be even and at least 2 "
+                f"for position=rope, not {width} (with attn=mla it is attn.rope_dim that is {head_dim})"
             )
         return width
 
