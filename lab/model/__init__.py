@@ -10,7 +10,8 @@ D      model width                                     M      rows: tokens of a 
 N      query heads                                     C      rows of one chunk of M
 K      key/value heads                                 G      query heads that share a key/value head, N / K
 A      key/value heads of a batch in one line, B × K   R      rows that share keys, G × T
-L      latent of keys and values (MLA)
+L      latent of keys and values (MLA)                 J      distances from queries back to keys
+P      pairs of a rotation, of sine and cosine
 ====== =============================================== ====== ==========================================
 
 So ``q_BTNH`` is a query tensor of shape (batch, time, heads, head width). Parameters named ``weight`` are drawn

@@ -115,17 +115,28 @@ def of_product(_, left, right, **__):
     return 2 * left[0] * left[1] * right[1]
 
 
-@every_attn
-@pytest.mark.parametrize("activation", choices.names("activation"))
-def test_the_flops_formula_equals_the_count_of_torch(attn, activation):
-    """Counted: the matrix products of forward and backward of all blocks, the head and its loss."""
-    batch, length = 2, SIZES.max_seq_len
-    net, ids = model(attn=attn, activation=activation, path="plain"), tokens(batch, length)
+def counted(net, ids):
+    """The matrix products of forward and backward of all blocks, the head and its loss, per token."""
     with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: of_product}) as counter:
         x_BTD, _ = net(ids)
         token_loss(net, x_BTD, ids, denominator=ids.numel()).objective.backward()
-    formula = training_flops_per_token(net, length) * batch * length
-    assert formula == pytest.approx(counter.get_total_flops(), rel=0.01)
-    assert training_flops_per_token(architecture(attn=attn, activation=activation).outline(), length) == (
-        formula / (batch * length)
-    )
+    return counter.get_total_flops() / ids.numel()
+
+
+@every_attn
+@pytest.mark.parametrize("activation", choices.names("activation"))
+def test_the_flops_formula_equals_the_count_of_torch(attn, activation):
+    net, ids = model(attn=attn, activation=activation, path="plain"), tokens()
+    formula = training_flops_per_token(net, SIZES.max_seq_len)
+    assert formula == pytest.approx(counted(net, ids), rel=0.01)
+    outline = architecture(attn=attn, activation=activation).outline()
+    assert training_flops_per_token(outline, SIZES.max_seq_len) == formula
+
+
+@every_attn
+@every_position
+def test_the_flops_formula_knows_the_positions(attn, position):
+    """In a batch of eight, since what is computed once a batch is not counted."""
+    net = model(attn=attn, position=position, path="plain")
+    formula = training_flops_per_token(net, SIZES.max_seq_len)
+    assert formula == pytest.approx(counted(net, tokens(8)), rel=0.01)

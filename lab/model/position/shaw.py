@@ -1,9 +1,9 @@
 """Relative positions as vectors, e_ij = q_i · (k_j + a_ij) / sqrt(H): arXiv:1803.02155, equations 3 and 4.
 
 a_ij is a row of a table, that of the distance i - j, or of ``clip`` beyond it; the paper's rows for keys after
-their query have no use here. Heads share the tables, layers have their own. The paper adds rows of a second table to
-the values, and finds in its table 3 that the first alone does as well; the second needs the attention weights, which
-a fused kernel does not give, so it is off by default.
+their query have no use here. Heads share the tables, layers have their own. The paper adds rows of a second table
+to the values, and finds in its table 3 that the first alone does as well; the second needs the attention weights,
+which a fused kernel does not give, so it is off by default.
 """
 
 from dataclasses import dataclass

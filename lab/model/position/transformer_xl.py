@@ -1,8 +1,8 @@
 """Transformer-XL's relative positions, (q_i + u) · k_j + (q_i + v) · W_r r_{i-j}: arXiv:1901.02860, section 3.3.
 
-r are sinusoids of the distance, as wide as the model; W_r maps them to a row for each head. u and v start at zero,
-as biases do here; the authors and XLNet draw them. The paper shares u and v among the layers; here each layer has its
-own, as in XLNet. Both products are scaled. Gopher and Chinchilla use these positions.
+r are sinusoids of the distance, as wide as the model; W_r maps them to a row for each head. u and v start at
+zero, as biases do here; the authors and XLNet draw them. The paper shares u and v among the layers; here each layer
+has its own, as in XLNet. Both products are scaled. Gopher and Chinchilla use these positions.
 """
 
 from dataclasses import dataclass
@@ -58,8 +58,8 @@ class LayerRelativeSinusoids(LayerPosition):
     def score_bias(self, q_BTNH: Tensor, pos_T: range, pos_S: range, scale: float) -> Tensor:
         """Products of q + v, made of the q + u that is given, with the row of each distance."""
         steps = distances(pos_T, pos_S)
-        rows_CD = self.shared[0](steps[-1], steps[0] + 1).flip(0).to(self.r.weight.dtype)
-        rows_JNH = self.r(rows_CD).unflatten(-1, (self.n_heads, self.head_dim))
+        rows_JD = self.shared[0](steps[-1], steps[0] + 1).flip(0).to(self.r.weight.dtype)
+        rows_JNH = self.r(rows_JD).unflatten(-1, (self.n_heads, self.head_dim))
         q_BTNH = (q_BTNH + self._by_head(self.v - self.u, q_BTNH)) * scale
         return by_key(torch.einsum("btnh,jnh->bntj", q_BTNH, rows_JNH), len(pos_S))
 
