@@ -1,0 +1,33 @@
+"""Presets against transformers' models of the same weights: logits, loss and the gradient of every parameter."""
+
+import pytest
+
+from lab import preset
+from lab.compose import compose_config
+from lab.model.attention_path import Path
+from lab.training.resolve import resolve
+from oracles import composed
+from oracles.cases import CASES, WITHOUT
+from oracles.compare import Case, compare
+
+PATHS: tuple[Path, ...] = ("plain", "sdpa")
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_preset_equals_its_reference(case: Case, path: Path, record_property):
+    found = compare(case, path=path)
+    record_property("logits", found.logits)
+    worst = sorted(found.gradients.items(), key=lambda item: -item[1])[:3]
+    assert found.equal, f"logits {found.logits:.2e}, loss {found.loss:.2e}, gradients over allowed {worst}"
+
+
+def test_every_preset_is_held_against_something_or_says_why_not():
+    covered = {case.preset for case in CASES}
+
+    assert covered.isdisjoint(WITHOUT)
+    assert sorted(covered | set(WITHOUT)) == preset.names()
+
+
+def test_cases_have_names_of_their_own():
+    assert len({str(case) for case in CASES}) == len(CASES)
