@@ -7,11 +7,13 @@ import json
 import pytest
 from omegaconf import OmegaConf
 
+from lab.choices import names
 from lab.compose import compose_tree
 from lab.config import Device, RunConfig
 from lab.errors import ConfigError
 
 _TREE = {}
+NORMS = ", ".join(names("norm"))
 
 
 @pytest.fixture
@@ -38,8 +40,8 @@ def put(tree, key, value):
         ("norm.eps", [1], "norm.eps [1] must be a number"),
         ("norm.eps", float("inf"), "norm.eps inf must be > 0"),
         ("norm.epz", 1, "unknown key 'norm.epz': norm has eps; did you mean 'norm.eps'?"),
-        ("norm", "rmsnorm", "norm 'rmsnorm' is not a choice; use norm=NAME, one of layernorm, none, rmsnorm"),
-        ("norm.name", "rms", "norm.name 'rms' is not one of layernorm, none, rmsnorm; did you mean 'rmsnorm'?"),
+        ("norm", "rmsnorm", f"norm 'rmsnorm' is not a choice; use norm=NAME, one of {NORMS}"),
+        ("norm.name", "rms", f"norm.name 'rms' is not one of {NORMS}; did you mean 'rmsnorm'?"),
         ("train.steps", 2.5, "train.steps 2.5 must be a whole number"),
         ("train.steps", False, "train.steps false must be a whole number"),
         ("train.steps", "???", "train.steps is not set"),
@@ -88,5 +90,5 @@ def test_one_file_needs_no_brackets(tree):
 
 
 def test_combined_choices_are_ordered_by_name(tree):
-    tree["stability"] = {"z_loss": {"name": "z_loss", "weight": 1e-4}, "qk_norm": {"name": "qk_norm", "eps": 1e-6}}
-    assert list(RunConfig.decode(tree).stability) == ["qk_norm", "z_loss"]
+    tree["stability"] = {"z_loss": {"name": "z_loss", "weight": 1e-4, "variant": "squared_lse"}, "attn_softcap": {"name": "attn_softcap", "cap": 50}}
+    assert list(RunConfig.decode(tree).stability) == ["attn_softcap", "z_loss"]

@@ -4,14 +4,14 @@ import argparse
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from lab.commands._parser import Parser
 from lab.compose import given_keys, match_target, one_line_errors
@@ -84,7 +84,8 @@ def _task(cfg: DictConfig) -> "Trained | None":
 
     log_to_console()
     try:
-        config = RunConfig.decode(cfg, given_keys(HydraConfig.get().overrides.task))
+        overrides = cast(list[str], OmegaConf.to_container(HydraConfig.get().overrides.task))  # `${…}` as it is
+        config = RunConfig.decode(cfg, given_keys(overrides))
         return train(config, match_target(config))
     except Exception as error:
         if HydraConfig.get().mode is RunMode.MULTIRUN:  # the other runs go on; the sweeper counts

@@ -36,9 +36,9 @@ class DotProductConfig(AttnConfig):
     """Whether the value projection has a bias."""
     out_bias: bool
     """Whether the output projection has a bias."""
-    scale: int | float | str
-    """Factor of q·k: ``auto`` (1/sqrt(head_dim), or what ``init`` was made for), ``inv_sqrt_head_dim``,
-    ``inv_head_dim``, or a number."""
+    scale: int | float | str | None
+    """Factor of q·k: a number, ``inv_sqrt_head_dim`` or ``inv_head_dim``; null: 1/sqrt(head_dim), or what ``init``
+    was made for, as T5's for 1."""
 
     nope_every: int | None
     """Every how many layers the last one goes without positions, as 4 in SmolLM3; null: none does."""
@@ -97,24 +97,22 @@ def last_of(every: int | None, index: int) -> bool:
     return every is not None and (index + 1) % every == 0
 
 
-def check_scale(scale: float | str) -> None:
+def check_scale(scale: float | str | None) -> None:
     """Refuse a scale that is neither a name nor a positive number.
 
     Raises:
         ConfigError: names what is allowed.
     """
-    known = ("auto", *SCALES)
-    ok = scale in known if isinstance(scale, str) else math.isfinite(scale) and scale > 0
-    check(ok, "scale", scale, f"must be a number > 0 or one of {', '.join(known)}")
+    number = not isinstance(scale, str)
+    ok = scale is None or (math.isfinite(scale) and scale > 0 if number else scale in SCALES)  # type: ignore[arg-type,operator]
+    check(ok, "scale", scale, f"must be a number > 0, null, or one of {', '.join(SCALES)}")
 
 
-def score_scale(scale: float | str, head_dim: int, wanted: float | None) -> float:
+def score_scale(scale: float | str | None, head_dim: int, wanted: float | None) -> float:
     """The factor of q·k that a setting means for keys of a width; ``wanted`` is what ``init`` was made for."""
-    if not isinstance(scale, str):
-        return float(scale)
-    if scale == "auto" and wanted is not None:
-        return wanted
-    return float(head_dim ** SCALES["inv_sqrt_head_dim" if scale == "auto" else scale])
+    if scale is None:
+        return head_dim**-0.5 if wanted is None else wanted
+    return float(head_dim ** SCALES[scale] if isinstance(scale, str) else scale)
 
 
 @dataclass

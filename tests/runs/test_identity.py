@@ -78,7 +78,7 @@ def test_every_leaf_counts_but_for_those_without_effect(config, overrides):
             seen.add(other)
     assert identity(values, data="e") not in seen
     assert identity(values, tokenizer="e") not in seen
-    assert NO_EFFECT == ("fresh", "track", "train.checkpoint_every", "data.file")
+    assert NO_EFFECT == ("fresh", "track", "train.checkpoint_every", "data.file", "preset", "preset_size", "match")
 
 
 def test_order_of_keys_does_not_count(config):

@@ -52,7 +52,7 @@ def test_equals_a_loop_over_heads(name, n_kv_heads, path, biases):
     assert losses == {}
 
 
-SCALES = {"auto": H**-0.5, "inv_sqrt_head_dim": H**-0.5, "inv_head_dim": 1 / H, 0.7: 0.7, 2: 2.0}
+SCALES = {None: H**-0.5, "inv_sqrt_head_dim": H**-0.5, "inv_head_dim": 1 / H, 0.7: 0.7, 2: 2.0}
 
 
 @torch.no_grad()
@@ -68,7 +68,7 @@ def test_the_scale_multiplies_the_products_of_queries_and_keys(name, n_kv_heads,
 
 @pytest.mark.parametrize(("init", "auto"), [("gpt2", H**-0.5), ("mup", 1 / H), ("t5", 1.0)])
 def test_only_an_automatic_scale_follows_the_init(init, auto):
-    for scale, expected in {**SCALES, "auto": auto}.items():
+    for scale, expected in {**SCALES, None: auto}.items():
         net = model(attn=config("attn", "mha", scale=scale), init=init)
         assert [module.scale for module in net.attention()] == [expected] * SIZES.n_layers
 
@@ -77,7 +77,7 @@ def test_only_an_automatic_scale_follows_the_init(init, auto):
 def test_a_scale_that_is_none_is_refused(scale):
     with pytest.raises(ConfigError) as refused:
         config("attn", "mha", scale=scale)
-    allowed = "must be a number > 0 or one of auto, inv_sqrt_head_dim, inv_head_dim"
+    allowed = "must be a number > 0, null, or one of inv_sqrt_head_dim, inv_head_dim"
     assert str(refused.value) == f"scale {scale!r} {allowed}"
 
 
