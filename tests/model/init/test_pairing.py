@@ -1,7 +1,6 @@
-"""Pairing of weights by name, and the standard deviations of the initial weights."""
+"""Pairing of weights by name: what two variants of one seed share, and that nothing is drawn twice."""
 
 import dataclasses
-import math
 
 import pytest
 import torch
@@ -77,12 +76,13 @@ def test_other_seeds_differ_in_every_drawn_tensor(init, study_seed, seed):
     second = drawn(arch.build(study_seed=study_seed, seed=seed).state_dict())
     assert first.keys() == second.keys()
     for name, tensor in first.items():
-        assert not (tensor == second[name]).any(), name
+        if tensor.any() or second[name].any():  # some rules start some matrices at zero
+            assert not (tensor == second[name]).any(), name
 
 
 @every_init
 def test_no_two_tensors_of_a_model_are_drawn_alike(init):
-    weights = list(drawn(model(init=init, attn="mha").state_dict()).values())
+    weights = [w for w in drawn(model(init=init, attn="mha").state_dict()).values() if w.any()]
     starts = {tuple((w.flatten()[:4] / w.flatten()[0]).tolist()) for w in weights}
     assert len(starts) == len(weights)
 
@@ -96,22 +96,17 @@ def test_drawing_again_gives_the_same_whatever_the_weights_were(init):
         assert torch.equal(tensor, net.state_dict()[name]), name
 
 
-@pytest.mark.parametrize("init", ["gpt2", "normal"])
-def test_standard_deviations(init):
-    """Tolerance: five standard errors, s / sqrt(2n) of the deviation and s / sqrt(n) of the mean."""
-    dims = dataclasses.replace(SIZES, dim=64, head_dim=16, n_layers=3, vocab_size=257, max_seq_len=64)
-    net = model(init=init, position="learned", dims=dims)
-    weights = drawn(dict(net.named_parameters()))
-    assert {"embedding.weight", "head.weight", "position.table.weight", "blocks.2.ffn.out.weight"} <= weights.keys()
-    for name, weight in weights.items():
-        std = 0.02
-        if init == "gpt2" and name == "position.table.weight":
-            std = 0.01
-        if init == "gpt2" and name.endswith((".attn.out.weight", ".ffn.out.weight")):
-            std = 0.02 / math.sqrt(2 * 3)
-        n = weight.numel()
-        assert weight.std().item() == pytest.approx(std, rel=5 / math.sqrt(2 * n)), name
-        assert abs(weight.mean().item()) < 5 * std / math.sqrt(n), name
+@every_init
+def test_what_is_drawn_is_multiplied_by_a_gain_of_its_name(init):
+    arch = architecture(init=init)
+    net, plain = arch.build(study_seed=0, seed=1), arch.build(study_seed=0, seed=1)
+
+    def gain(name):
+        return 0.5 if name == "blocks.1.attn.v.weight" else 1.0
+
+    initialize(net, arch.init, arch.dims, study_seed=0, seed=1, gain=gain)
+    for name, tensor in drawn(plain.state_dict()).items():
+        assert torch.equal(net.state_dict()[name], gain(name) * tensor), name
 
 
 def test_gains_start_at_one_and_biases_at_zero():
