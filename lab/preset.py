@@ -56,7 +56,7 @@ def apply(tree: dict[str, Any], given: Iterable[str]) -> None:
         return
     if not isinstance(preset.get("name"), str):
         raise ConfigError(f"preset {dict(preset)!r} has no name: use preset=NAME")
-    kept = tuple(given)
+    kept = [key for key in given if key not in choices.GROUPS and key != "model"]  # a choice is no value
     values = dict(preset.get("values") or {})
     if tree.get("preset_size") == PUBLISHED:
         if not preset.get("published"):
