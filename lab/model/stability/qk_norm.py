@@ -4,7 +4,7 @@ The forms in use differ: ``rmsnorm`` over the head in Qwen3 and with ``rmsnorm_1
 the full width in OLMo 2; ``layernorm_no_bias`` over the full width in DCLM, over the head in ViT-22B (the paper
 above) and with a gain for every head in Command R+; ``layernorm`` with a gain and bias for every head in
 Chameleon; ``rmsnorm_plain`` after positions, in layers that have some, in Llama 4. ``l2`` is arXiv:2010.04245,
-section 3: unit length, and one learned scalar per layer in place of 1/sqrt(H), which starts at log2(L² - L). There
+unit length, and one learned scalar per layer in place of 1/sqrt(H), which starts at log2(L² - L). There
 L is the 97.5th percentile of the lengths in the training data; here all sequences are as long as
 model.max_seq_len.
 """
@@ -60,7 +60,7 @@ class Layers(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Config(StabilityConfig):
-    """Bounds attention scores: by the square root of the head width times the gains, in the RMS forms over a head."""
+    """Bounds attention scores; in the RMS forms over a head by the square root of its width, times the gains."""
 
     norm: Norm
     """``rmsnorm``, ``rmsnorm_1p`` (gain stored as distance from one), ``rmsnorm_plain`` (no gain), ``layernorm``,

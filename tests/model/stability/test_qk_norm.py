@@ -85,3 +85,25 @@ def test_an_eps_of_zero_is_refused():
     with pytest.raises(ConfigError) as refused:
         config("stability", "qk_norm", eps=0)
     assert str(refused.value) == "eps 0 must be > 0"
+
+
+def test_a_scalar_takes_the_place_of_the_scale_and_starts_as_in_the_paper():
+    attn = model(stability=config("stability", "qk_norm", norm="l2")).attention()[0]
+    length = attn.stability.qk_norm.q.length
+    assert attn.scale == 1
+    assert length.item() == pytest.approx(math.log2(SIZES.max_seq_len * (SIZES.max_seq_len - 1)), rel=1e-6)
+    assert [name for name, _ in attn.stability.named_parameters()] == ["qk_norm.q.length"]
+
+
+def test_layers_without_positions_are_left_out_where_asked():
+    chosen = {"attn": config("attn", "mha", nope_every=2)}
+    for layers, expected in (("all", [True, True]), ("positioned", [True, False])):
+        net = model(stability=config("stability", "qk_norm", layers=layers), **chosen)
+        assert [hasattr(a.stability, "qk_norm") for a in net.attention()] == expected
+
+
+@pytest.mark.parametrize(("norm", "over"), [("l2", "full"), ("l2", "per_head"), ("rmsnorm_plain", "per_head")])
+def test_a_gain_per_head_is_refused_where_there_is_none(norm, over):
+    with pytest.raises(ConfigError) as refused:
+        config("stability", "qk_norm", norm=norm, over=over)
+    assert str(refused.value) == f"over '{over}' must be head with norm '{norm}', which has no gain for each head"

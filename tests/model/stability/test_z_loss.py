@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from contracts.menu import SIZES, config, model, shaken, tokens
 
 from lab.errors import ConfigError
+from lab.model import loss as loss_module
 from lab.model.loss import token_loss
 
 
@@ -51,3 +52,40 @@ def test_a_negative_weight_is_refused():
     with pytest.raises(ConfigError) as refused:
         config("stability", "z_loss", weight=-1e-4)
     assert str(refused.value) == "weight -0.0001 must be >= 0"
+
+
+FORMULAS = {
+    "squared_lse": lambda z_MV: (z_MV.exp().sum(-1).log() ** 2).sum(),
+    "squared_mean_lse": lambda z_MV: z_MV.exp().sum(-1).log().mean() ** 2 * len(z_MV),
+    "max_logit": lambda z_MV: (z_MV.sort(-1).values[:, -1] ** 2).sum(),
+}
+"""Summed over the tokens that count."""
+
+
+@pytest.mark.parametrize("rows", [1, 7, 256])
+@pytest.mark.parametrize("cap", [False, True], ids=["raw", "capped"])
+@pytest.mark.parametrize("variant", FORMULAS)
+def test_each_variant_is_the_plain_formula_in_value_and_gradient(monkeypatch, variant, cap, rows):
+    """Over chunks of one token, of 7, of all; with targets that are left out."""
+    monkeypatch.setattr(loss_module, "chunk_rows", lambda device, vocab_size: rows)
+    stability = [config("stability", "z_loss", variant=variant, weight=0.3)]
+    stability += [config("stability", "logit_softcap", cap=0.4)] if cap else []
+    net, ids = shaken(model(stability=stability).double()), tokens()
+    target = ids.roll(-1, dims=1)
+    target[0, :9] = target[1, -1] = -1
+    outcomes = []
+    z_MV = net.logits(ids).flatten(0, 1)[target.flatten() >= 0]
+    plain = F.cross_entropy(z_MV, target[target >= 0], reduction="sum") + 0.3 * FORMULAS[variant](z_MV)
+    for value in (token_loss(net, net(ids)[0], target, denominator=29).objective, plain / 29):
+        net.zero_grad()
+        value.backward()
+        outcomes.append({"loss": value.detach(), **{n: p.grad.clone() for n, p in net.named_parameters()}})
+    for name, ours in outcomes[0].items():
+        torch.testing.assert_close(
+            ours, outcomes[1][name], rtol=1e-9, atol=1e-13, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+def test_only_the_mean_asks_for_another_product_with_the_head():
+    asks = {v: config("stability", "z_loss", variant=v).build(SIZES).needs_mean_lse for v in FORMULAS}
+    assert asks == {"squared_lse": False, "squared_mean_lse": True, "max_logit": False}
