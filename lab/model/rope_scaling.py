@@ -109,9 +109,9 @@ def _yarn(rope: Rope) -> tuple[Tensor, float]:
     last: float = min(math.ceil(pair(rope.beta_slow)), rope.width - 1)
     last = last if last != first else last + 0.001
     pairs = torch.arange(rope.width // 2, dtype=torch.float32, device="cpu")
-    share = ((pairs - first) / (last - first)).clamp(0, 1)
+    kept = 1 - ((pairs - first) / (last - first)).clamp(0, 1)
     temper = 0.1 * math.log(rope.factor) + 1 if rope.factor > 1 else 1.0
-    return share / (rope.factor * series) + (1 - share) / series, temper
+    return 1 / (rope.factor * series) * (1 - kept) + 1 / series * kept, temper
 
 
 SCALINGS: dict[str, Callable[[Rope], tuple[Tensor, float]]] = {

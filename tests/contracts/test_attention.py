@@ -133,7 +133,7 @@ def test_the_flops_formula_equals_the_count_of_torch(attn, activation):
     assert training_flops_per_token(outline, SIZES.max_seq_len) == formula
 
 
-@every_attn
+@pytest.mark.parametrize("attn", ["mha", "mla"])
 @every_position
 def test_the_flops_formula_knows_the_positions(attn, position):
     """In a batch of eight, since what is computed once a batch is not counted."""
