@@ -60,9 +60,9 @@ def theta(value: float, **more: Any) -> dict[str, Any]:
     return {"rope_parameters": {"rope_type": "default", "rope_theta": value, **more}}
 
 
-def decoder(kind: str, **settings: Any) -> Callable[[], nn.Module]:
+def decoder(kind: str, *, config: str = "Config", **settings: Any) -> Callable[[], nn.Module]:
     """A model ``KindForCausalLM`` of ``SIZES`` and settings."""
-    return made(f"{kind}ForCausalLM", f"{kind}Config", **{**SIZES, **settings})
+    return made(f"{kind}ForCausalLM", f"{kind}{config}", **{**SIZES, **settings})
 
 
 def made(model: str, config: str, **settings: Any) -> Callable[[], nn.Module]:

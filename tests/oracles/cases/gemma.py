@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from oracles.cases._names import ATTENTION, ENDS, GATED, GROUPED, LLAMA, QK_NORM, SANDWICH, decoder, theta
-from oracles.compare import Case
+from oracles.compare import Case, plain_logits
 
 GEMMA1 = {name: target for name, target in LLAMA.items() if name != "lm_head"}
 GEMMA2 = {name: t for name, t in {**ENDS, **ATTENTION, **GATED, **SANDWICH}.items() if name != "lm_head"}
@@ -65,6 +65,7 @@ CASES = [
         table={**GEMMA2, **QK_NORM},
         oracle=decoder(
             "Gemma3",
+            config="TextConfig",
             head_dim=16,
             query_pre_attn_scalar=16,
             sliding_window=8,
@@ -88,5 +89,6 @@ CASES = [
         ),
         changed={**GROUPED, "stability.attn_softcap.cap": 5.0},
         values=whole_gains,
+        logits=lambda net, ids: plain_logits(net, ids) / 3**0.5,
     ),
 ]

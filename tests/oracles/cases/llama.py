@@ -1,12 +1,27 @@
 """Llama and what differs from it in a few values."""
 
-from oracles.cases._names import GROUPED, LAYER, LLAMA, QK_NORM, decoder, theta
+from oracles.cases._names import GROUPED, LAYER, LLAMA, QK_NORM, SIZES, decoder, theta
 from oracles.compare import Case
 from oracles.weight_maps import GATE_UP, QKV, rows
 
-LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+LLAMA31 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
 LLAMA4 = {name.replace(".mlp.", ".feed_forward."): target for name, target in LLAMA.items()}
 TIED = {name: target for name, target in LLAMA.items() if name != "lm_head"}
+
+
+def internlm3():
+    """A class that transformers has no name for at its top."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    settings = {**SIZES, "head_dim": 8, "rms_norm_eps": 1e-5, **theta(5e7)}
+    config = AutoConfig.for_model("internlm3", **settings, attn_implementation="eager")
+    return AutoModelForCausalLM.from_config(config)
 
 
 def phi3(n_kv: int) -> dict:
@@ -36,24 +51,17 @@ CASES = [
         changed=GROUPED,
     ),
     Case(
-        preset="llama3",
-        note="3.1",
+        preset="llama3_1",
         table=LLAMA,
-        oracle=decoder("Llama", rms_norm_eps=1e-5, **theta(5e5, **{**LLAMA3, "rope_type": "llama3"})),
-        changed={
-            **GROUPED,
-            "position.scaling": "llama3",
-            "position.factor": 8.0,
-            "position.low_freq_factor": 1.0,
-            "position.high_freq_factor": 4.0,
-            "position.original_max_seq_len": 32,
-        },
+        oracle=decoder("Llama", rms_norm_eps=1e-5, **theta(5e5, **LLAMA31)),
+        changed={**GROUPED, "position.original_max_seq_len": 32},
     ),
     Case(
         preset="llama4",
         table=LLAMA4,
         oracle=decoder(
             "Llama4",
+            config="TextConfig",
             head_dim=8,
             intermediate_size_mlp=48,
             moe_layers=[],
@@ -98,6 +106,12 @@ CASES = [
         preset="internlm2",
         table=LLAMA,
         oracle=decoder("Llama", rms_norm_eps=1e-5, **theta(1e6)),
+        changed=GROUPED,
+    ),
+    Case(
+        preset="internlm3",
+        table=LLAMA,
+        oracle=internlm3,
         changed=GROUPED,
     ),
     Case(
