@@ -70,6 +70,11 @@ class Transformer(nn.Module):
 
     def __init__(self, arch: Architecture) -> None:
         super().__init__()
+        if arch.init.zero_branches and not arch.block.passes_zero:
+            raise ConfigError(
+                f"block={arch.block.name} with init={arch.init.name} is refused: the last matrix of each branch "
+                "starts at zero, and no gradient would ever reach it"
+            )
         dims, model = arch.dims, arch.model
         embed_dim = model.embed_dim or dims.dim
         self.stability = StabilityStack({name: c.build(dims) for name, c in arch.stability.items()})

@@ -51,6 +51,9 @@ class BlockConfig(Component, ABC):
     """Whether the model has a norm between the last block and the head."""
     embed_norm: ClassVar[bool] = False
     """Whether the model has a norm between the embedding and the first block."""
+    passes_zero: ClassVar[bool] = True
+    """Whether a branch whose last matrix is zero at the start still learns: not where the stream is multiplied by
+    zero too, or is the branch alone."""
 
     def init_gain(self, name: str, dims: Dims) -> float:
         """Factor of the initial value of the weight ``name``, for a placement that comes with its own."""

@@ -5,7 +5,7 @@ placement of the norm is that of ``block=pre``, so that only the addition is mis
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -18,6 +18,8 @@ from lab.model.sizes import Dims
 @dataclass(frozen=True, kw_only=True)
 class Config(BlockConfig):
     """A branch replaces the stream instead of adding to it."""
+
+    passes_zero: ClassVar[bool] = False
 
     def build(self, dims: Dims, layer: LayerSpec, parts: Parts) -> Block:
         """One layer."""

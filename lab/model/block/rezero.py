@@ -21,6 +21,7 @@ class Config(BlockConfig):
     """A scalar in front of each branch does what a norm would."""
 
     final_norm: ClassVar[bool] = False
+    passes_zero: ClassVar[bool] = False
 
     def build(self, dims: Dims, layer: LayerSpec, parts: Parts) -> Block:
         """One layer."""

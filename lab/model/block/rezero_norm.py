@@ -4,7 +4,7 @@ ReZero itself (arXiv:2003.04887, ``block=rezero``) has no norm; Narang et al. te
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from lab.model.sizes import Dims
 @dataclass(frozen=True, kw_only=True)
 class Config(BlockConfig):
     """Pre-norm with a scalar in front of each branch."""
+
+    passes_zero: ClassVar[bool] = False
 
     def build(self, dims: Dims, layer: LayerSpec, parts: Parts) -> Block:
         """One layer."""

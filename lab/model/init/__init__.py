@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,9 @@ from lab.streams import stream_seed
 @dataclass(frozen=True, kw_only=True)
 class InitConfig(Component, ABC):
     """Contract: draw one weight, and scale its learning rate and the attention scores where the rule says so."""
+
+    zero_branches: ClassVar[bool] = False
+    """Whether the last matrix of each branch starts at zero."""
 
     @abstractmethod
     def draw(self, name: str, shape: torch.Size, dims: Dims, generator: torch.Generator) -> Tensor:

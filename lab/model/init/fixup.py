@@ -9,6 +9,7 @@ the token table and so does not start at zero.
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,6 +22,8 @@ from lab.model.sizes import Dims
 @dataclass(frozen=True, kw_only=True)
 class Config(InitConfig):
     """Draws for a residual stream without norms."""
+
+    zero_branches: ClassVar[bool] = True
 
     embedding_std: float
     """Standard deviation of token and position tables."""

@@ -5,6 +5,7 @@ The other weights come from N(0, std²).
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from lab.model.sizes import Dims
 @dataclass(frozen=True, kw_only=True)
 class Config(InitConfig):
     """Normal draws, zeros for matrices called ``out``."""
+
+    zero_branches: ClassVar[bool] = True
 
     std: float
     """Standard deviation of all other weights."""
