@@ -37,7 +37,7 @@ def as_markdown(rows: Sequence[Architecture]) -> str:
     lines = [
         "# Presets",
         "",
-        "Written by `lab presets --format markdown`. `lab train preset=NAME` trains one at the sizes of the `model` group, "
+        "Written by `lab presets --format markdown`. `lab train preset=NAME` trains one at the sizes of `model`, "
         "with `preset_size=published` at those of the smallest published model.",
         "",
         f"| {' | '.join(heads)} |",

@@ -94,16 +94,24 @@ class RotaryPosition(Position):
     def __init__(self, config: Config, dims: Dims) -> None:
         super().__init__()
         self.config, self.dims = config, dims
+        self.made: dict[tuple[float | None, int], LayerRotation] = {}
 
     def layer(self, spec: LayerSpec, head_dim: int) -> LayerPosition:
-        """A rotation with the layer's own theta where it has one.
+        """A rotation with the layer's own theta where it has one; layers that turn alike have one between them.
 
         Raises:
             ConfigError: the rotated part is odd, or too narrow for the scaling.
         """
+        key = spec.theta, head_dim
+        if key not in self.made:  # at 131,072 positions the angles of one are 128 MiB
+            rope = self._rope(spec.theta, head_dim)
+            self.made[key] = LayerRotation(rope, self.config.layout, self.dims.max_seq_len)
+        return self.made[key]
+
+    def _rope(self, theta: float | None, head_dim: int) -> Rope:
         config = self.config
-        rope = Rope(
-            theta=spec.theta if spec.theta is not None else config.theta,
+        return Rope(
+            theta=theta if theta is not None else config.theta,
             width=config.width(head_dim),
             scaling=config.scaling,
             factor=config.factor,
@@ -113,7 +121,6 @@ class RotaryPosition(Position):
             beta_fast=config.beta_fast,
             beta_slow=config.beta_slow,
         )
-        return LayerRotation(rope, config.layout, self.dims.max_seq_len)
 
 
 class LayerRotation(LayerPosition):
