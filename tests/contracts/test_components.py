@@ -14,6 +14,9 @@ from lab.training.precision import compute_in
 every_choice = pytest.mark.parametrize("choice", EVERY, ids=label)
 ALL_AT_ONCE = {"stability": ["qk_norm", "z_loss"], "regularization": ["dropout", "weight_decay"]}
 
+NOT_FLAT = {("stability", "norm_head")}
+"""Choices that do not start from a uniform guess: unit rows in the head make logits as long as what enters it."""
+
 
 def chosen(choice):
     group, name = choice
@@ -110,7 +113,7 @@ def test_the_state_goes_round(choice, tied):
     assert torch.equal(source.logits(ids), target.logits(ids))
 
 
-@every_choice
+@pytest.mark.parametrize("choice", [choice for choice in EVERY if choice not in NOT_FLAT], ids=label)
 @pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
 def test_the_first_loss_is_that_of_a_uniform_guess(choice, tied):
     net, ids = model(**chosen(choice), tied=tied).eval(), tokens(4)
