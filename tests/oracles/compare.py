@@ -66,9 +66,14 @@ class Case:
     def __str__(self) -> str:
         return f"{self.preset}-{self.note}" if self.note else self.preset
 
-    def config(self, changed: Mapping[str, Any] | None = None, *, path: str = "plain") -> RunConfig:
+    @functools.cached_property
+    def config(self) -> RunConfig:
         """The preset at the sizes of the reference."""
-        return composed.configuration(self.preset, {**SIZES, **self.changed, **(changed or {})}, path=path)
+        return self.wrong({})
+
+    def wrong(self, changed: Mapping[str, Any]) -> RunConfig:
+        """The same with more changed."""
+        return composed.configuration(self.preset, {**SIZES, **self.changed, **changed})
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ def randomise(net: nn.Module) -> None:
     done: set[int] = set()
     with torch.no_grad():
         for module in net.modules():
-            for name, parameter in module.named_parameters(recurse=False):
+            for parameter in module.parameters(recurse=False):
                 if not parameter.requires_grad or id(parameter) in done:
                     continue
                 done.add(id(parameter))
@@ -137,7 +142,7 @@ def penalty(config: RunConfig, z_MV: Tensor) -> Tensor | float:
 @functools.cache
 def reference(case: Case) -> tuple[Weights, Outcome, frozenset[str]]:
     """The reference's weights under lab's names, and what it computes."""
-    config = case.config()
+    config = case.config
     oracle = case.oracle().eval()
     randomise(oracle)
     ids_BT, target_BT = tokens()
@@ -148,16 +153,16 @@ def reference(case: Case) -> tuple[Weights, Outcome, frozenset[str]]:
     loss = loss + penalty(config, z_MV)
     loss.backward()
     named = {name: p for name, p in oracle.named_parameters() if not re.search(case.unused, name)}
-    net = composed.model(config, vocab_size=VOCAB)
+    net = composed.model(config, path="plain", vocab_size=VOCAB)
     gradients = {n: p.grad if p.grad is not None else torch.zeros_like(p) for n, p in named.items()}
     values, left_out = to_lab({name: p.detach() for name, p in named.items()}, case.table, net)
     mapped, _ = to_lab(gradients, case.table, net)
     return values, Outcome(z_BTV.detach(), loss.detach(), mapped), frozenset(left_out)
 
 
-def ours(config: RunConfig, weights: Weights) -> Outcome:
+def ours(config: RunConfig, weights: Weights, *, path: str) -> Outcome:
     """What lab computes with these weights."""
-    net = composed.model(config, vocab_size=VOCAB)
+    net = composed.model(config, path=path, vocab_size=VOCAB)
     net.load_state_dict(weights, strict=True)
     ids_BT, target_BT = tokens()
     x_BTD, _ = net(ids_BT)
@@ -187,9 +192,11 @@ def compare(
     changed: Mapping[str, Any] | None = None,
     *,
     path: str = "plain",
-    mistake: Callable[[Weights], Weights] = same,
+    weights: Callable[[Weights], Weights] = same,
 ) -> Difference:
     """The preset against its reference, with some keys or weights changed."""
-    weights, outcome, left_out = reference(case)
+    values, outcome, left_out = reference(case)
     assert not left_out, f"no place in lab for {sorted(left_out)}"
-    return difference(ours(case.config(changed, path=path), mistake(case.values(weights))), outcome)
+    config = case.wrong(changed) if changed else case.config
+    found = ours(config, weights(case.values(values)), path=path)
+    return difference(found, dataclasses.replace(outcome, gradients=weights(outcome.gradients)))

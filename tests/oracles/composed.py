@@ -7,8 +7,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from lab import choices, preset
-from lab.config import AttnPath, Device, Precision, RunConfig
+from lab import choices
+from lab.config import AttnPath, RunConfig
 from lab.model.transformer import Transformer
 from lab.paths import conf_dir
 from lab.training.resolve import resolve
@@ -25,13 +25,13 @@ def _choices(name: str) -> dict[str, Any]:
     for entry in _file("train.yaml")["defaults"]:
         if isinstance(entry, dict) and not next(iter(entry)).startswith("override "):
             chosen |= entry
-    for entry in preset.read(name)["defaults"]:
+    for entry in _file(f"preset/{name}.yaml")["defaults"]:
         if isinstance(entry, dict):
             chosen |= {key.removeprefix("override /"): value for key, value in entry.items()}
     return chosen
 
 
-def _section(group: str, choice: Any) -> Any:
+def _section(group: str, choice: Any) -> dict[str, Any]:
     if group in choices.COMBINED:
         return {name: _section_of(group, name) for name in choice}
     return _section_of(group, choice)
@@ -43,27 +43,31 @@ def _section_of(group: str, choice: str) -> dict[str, Any]:
     return section
 
 
-def configuration(name: str, changed: Mapping[str, Any], *, path: str = "plain") -> RunConfig:
+def configuration(name: str, changed: Mapping[str, Any]) -> RunConfig:
     """What ``lab train preset=NAME`` would run with some changes, on a CPU in fp32.
 
-    ``changed`` holds choices by group, ``norm``, and values by key, ``norm.eps``.
+    ``changed`` holds choices by group, ``norm``, and values by key, ``norm.eps``; where a choice was changed, keys
+    that the new one lacks are left out.
     """
     chosen = _choices(name)
-    chosen |= {key: value for key, value in changed.items() if key in chosen}
+    replaced = {key: value for key, value in changed.items() if key in chosen}
     tree = {key: value for key, value in _file("train.yaml").items() if key not in ("defaults", "hydra")}
-    for group, choice in chosen.items():
+    for group, choice in (chosen | replaced).items():
         tree[group] = _section(group, choice)
-    tree["preset"] = preset.read(name)["preset"]
-    made = OmegaConf.create(tree)
-    values = {key: value for key, value in changed.items() if key not in chosen}
-    for key, value in values.items():
-        parent, _, leaf = key.rpartition(".")
-        assert leaf in OmegaConf.select(made, parent), f"{name} has no key {key}"
-        OmegaConf.update(made, key, value)
-    config = RunConfig.decode(made, values)
-    return resolve(replace(config, device=Device.cpu, precision=Precision.fp32, attn_path=AttnPath(path)))
+    tree["preset"] = _file(f"preset/{name}.yaml")["preset"]
+    given = {"device": "cpu", "precision": "fp32", "threads": 1}
+    given |= {key: value for key, value in changed.items() if key not in chosen}
+    for key, value in given.items():
+        *path, leaf = key.split(".")
+        section = functools.reduce(lambda node, part: node.get(part, {}), path, tree)
+        if leaf in section:
+            section[leaf] = value
+        else:
+            assert path[0] in replaced, f"preset {name} has no key {key}"
+    return RunConfig.decode(tree, given)
 
 
-def model(config: RunConfig, *, vocab_size: int) -> Transformer:
-    """The model, without dropout."""
+def model(config: RunConfig, *, path: str, vocab_size: int) -> Transformer:
+    """The model with attention computed one way or the other, without dropout."""
+    config = resolve(replace(config, attn_path=AttnPath(path)))
     return config.architecture(vocab_size).build(study_seed=0, seed=1).eval()

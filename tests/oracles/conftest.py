@@ -1,4 +1,4 @@
-"""Settings that have to stand before transformers is imported: it looks for nothing on the network, and is quiet."""
+"""What has to be set before transformers is imported: it asks the network for nothing, and is quiet."""
 
 import os
 

@@ -4,20 +4,18 @@ import pytest
 
 from lab import preset
 from lab.compose import compose_config
-from lab.model.attention_path import Path
-from lab.training.resolve import resolve
 from oracles import composed
 from oracles.cases import CASES, WITHOUT
-from oracles.compare import Case, compare
+from oracles.compare import SIZES, Case, compare
 
-PATHS: tuple[Path, ...] = ("plain", "sdpa")
+PATHS = ("plain", "sdpa")
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_preset_equals_its_reference(case: Case, path: Path, record_property):
+def test_a_preset_equals_its_reference(case: Case, path: str):
     found = compare(case, path=path)
-    record_property("logits", found.logits)
+
     worst = sorted(found.gradients.items(), key=lambda item: -item[1])[:3]
     assert found.equal, f"logits {found.logits:.2e}, loss {found.loss:.2e}, gradients over allowed {worst}"
 
@@ -31,3 +29,13 @@ def test_every_preset_is_held_against_something_or_says_why_not():
 
 def test_cases_have_names_of_their_own():
     assert len({str(case) for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gemma3", "llama4", "transformer_2017"])
+def test_what_is_put_together_here_is_what_hydra_composes(name):
+    changed = {**SIZES, "norm.eps": 1e-4, "position": "none"}
+    words = [f"{key}={value}" for key, value in changed.items()]
+
+    expected = compose_config([f"preset={name}", *words, "device=cpu", "precision=fp32", "threads=1"])
+
+    assert composed.configuration(name, changed) == expected

@@ -7,7 +7,6 @@ All of it is linear and keeps lengths, so the same map is right for gradients. A
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-import torch
 from torch import Tensor, nn
 
 Take = Callable[[Tensor], Sequence[Tensor]]
@@ -74,21 +73,3 @@ def heads(n_heads: int, *sizes: int) -> Take:
         return [part.flatten(0, 1) for part in tensor.unflatten(0, (n_heads, -1)).split(sizes, dim=1)]
 
     return take
-
-
-def tiled(weights: Mapping[str, Tensor], *, n_heads: int, n_kv: int) -> dict[str, Tensor]:
-    """A mistake: query head n reads key/value head n mod K instead of n // (N / K)."""
-    order = torch.arange(n_heads).view(-1, n_kv).T.flatten()
-    changed = dict(weights)
-    for name, weight in weights.items():
-        if name.endswith("attn.q.weight"):
-            changed[name] = weight.unflatten(0, (n_heads, -1))[order].flatten(0, 1)
-        if name.endswith("attn.out.weight"):
-            changed[name] = weight.unflatten(1, (n_heads, -1))[:, order].flatten(1)
-    return changed
-
-
-def swapped(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A mistake: the two halves of a gated feed-forward the wrong way round."""
-    other = {"gate": "up", "up": "gate"}
-    return {re.sub(r"ffn\.(gate|up)\.", lambda m: f"ffn.{other[m[1]]}.", n): w for n, w in weights.items()}

@@ -134,8 +134,8 @@ CASES = [
     Case(
         preset="gptj",
         table=GPTJ,
-        oracle=made("GPTJForCausalLM", "GPTJConfig", **GPT, rotary_dim=2),
-        changed=FOUR_WIDE,
+        oracle=made("GPTJForCausalLM", "GPTJConfig", **{**GPT, "n_embd": 64}, rotary_dim=4),
+        changed={"model.dim": 64, "model.head_dim": 16, "activation.d_ff": 256},
     ),
     Case(preset="bert_like", table=BERT, oracle=bert, unused=r"token_type"),
     Case(
@@ -177,7 +177,9 @@ CASES = [
     Case(
         preset="mpt",
         table=MPT,
-        oracle=made("MptForCausalLM", "MptConfig", vocab_size=61, d_model=48, n_heads=6, n_layers=4, max_seq_len=64),
+        oracle=made(
+            "MptForCausalLM", "MptConfig", vocab_size=61, d_model=48, n_heads=6, n_layers=4, max_seq_len=64
+        ),
         changed=SIX_HEADS,
     ),
 ]

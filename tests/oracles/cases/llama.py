@@ -9,7 +9,7 @@ LLAMA31 = {
     "factor": 8.0,
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 32,
+    "original_max_position_embeddings": 48,  # one of the frequencies lies between the two limits
 }
 LLAMA4 = {name.replace(".mlp.", ".feed_forward."): target for name, target in LLAMA.items()}
 TIED = {name: target for name, target in LLAMA.items() if name != "lm_head"}
@@ -53,8 +53,8 @@ CASES = [
     Case(
         preset="llama3_1",
         table=LLAMA,
-        oracle=decoder("Llama", rms_norm_eps=1e-5, **theta(5e5, **LLAMA31)),
-        changed={**GROUPED, "position.original_max_seq_len": 32},
+        oracle=decoder("Llama", head_dim=16, rms_norm_eps=1e-5, **theta(5e5, **LLAMA31)),
+        changed={**GROUPED, "model.head_dim": 16, "position.original_max_seq_len": 48},
     ),
     Case(
         preset="llama4",

@@ -44,9 +44,7 @@ CASES = [
     Case(
         preset="falcon2_11b",
         table=falcon(2),
-        oracle=falcon_model(
-            num_kv_heads=2, new_decoder_architecture=True, num_ln_in_parallel_attn=1, **theta(5e6)
-        ),
+        oracle=falcon_model(num_kv_heads=2, new_decoder_architecture=True, num_ln_in_parallel_attn=1, **theta(5e6)),
         changed={**FOUR_WIDE, **GROUPED},
     ),
     Case(
