@@ -158,7 +158,7 @@ CASES = [
             eos_token_id=None,
             forced_eos_token_id=None,
         ),
-        changed={"position.layout": "half"},
+        changed={"position.layout": "half"},  # Marian's order of the waves; the paper's is interleaved
         unused=r"encoder_attn|embed_positions",
     ),
     Case(
