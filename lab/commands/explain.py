@@ -102,6 +102,7 @@ def explain(planned: "Plan") -> dict[str, Any]:
         "seed": config.seed,
         "match": match_facts(config.match, planned.match) if planned.match else None,
         "preset": _preset(config.preset),
+        "remarks": model.remarks(planned.architecture),
         "components": list(_components(config.as_dict())),
     }
 
@@ -190,6 +191,8 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "preset", f"{told['title']} ({told['year']}), {told['source']}; lab presets {told['name']} tells more"
     yield "parameters", f"{counted['total']:,} in total, {counted['non_embedding']:,} without embeddings and head"
     yield "FLOPs", f"{facts['flops_per_token']:,.0f} for a token in training: {facts['flops_formula']}"
+    for remark in facts["remarks"]:
+        yield "but", remark
     if facts["match"]:
         from lab.training.summary import match_line
 

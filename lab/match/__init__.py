@@ -85,9 +85,8 @@ class MatchConfig(Component, ABC):
 def _nearest(size: Callable[[int], float], wanted: float) -> tuple[int, float]:
     """The positive whole number at which a function that rises in a straight line is nearest to a value."""
     one, two = size(1), size(2)
-    guess = max(1, round(1 + (wanted - one) / (two - one)))
-    sizes = {n: size(n) for n in {guess, max(1, guess - 1), guess + 1}}
-    return min(sizes.items(), key=lambda item: abs(item[1] - wanted))
+    nearest = max(1, round(1 + (wanted - one) / (two - one)))
+    return nearest, size(nearest)
 
 
 def facts(config: MatchConfig, match: Match) -> dict[str, Any]:

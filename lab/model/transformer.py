@@ -79,15 +79,15 @@ class Transformer(nn.Module):
         embed_dim = model.embed_dim or dims.dim
         self.stability = StabilityStack({name: c.build(dims) for name, c in arch.stability.items()})
         self.regularization = RegularizationStack({n: c.build(dims) for n, c in arch.regularization.items()})
+        self.norms_made = 0
         self.embedding = Embedding(dims.vocab_size, embed_dim)
         self.embedding_up = Linear(embed_dim, dims.dim, bias=False) if model.embed_dim else None
         self.embed_scale = width_scale(model.embed_scale, dims.dim)
         self.position = arch.position.build(dims)
-        norm = arch.norm
-        self.embed_norm = norm.build(dims.dim, site="embed") if arch.block.embed_norm else nn.Identity()
+        self.embed_norm = self._norm(arch, "embed") if arch.block.embed_norm else nn.Identity()
         self.n_layers, self.layers_shared = dims.n_layers, model.layers_shared
         self.blocks = nn.ModuleList(self._block(arch, i) for i in range(0, dims.n_layers, model.layers_shared))
-        self.final_norm = norm.build(dims.dim, site="final") if arch.block.final_norm else nn.Identity()
+        self.final_norm = self._norm(arch, "final") if arch.block.final_norm else nn.Identity()
         self.head_transform = HeadTransform(arch) if model.head_transform else None
         self.logit_scale = width_scale(model.logit_scale, dims.dim)
         self.head_down = Linear(dims.dim, embed_dim, bias=False) if model.embed_dim else None
@@ -96,6 +96,20 @@ class Transformer(nn.Module):
         for name, module in self.named_modules():
             if isinstance(module, Linear):
                 module.reparametrize = self.stability.weight(name, module.weight)
+
+    def _norm(self, arch: Architecture, site: Site) -> nn.Module:
+        self.norms_made += 1
+        return arch.norm.build(arch.dims.dim, site=site)
+
+    def remarks(self, arch: Architecture) -> list[str]:
+        """What was chosen and has nothing to act on, each in one line."""
+        found = []
+        identity = isinstance(arch.norm.build(arch.dims.dim, site="final"), nn.Identity)
+        if not self.norms_made and not identity:
+            found.append(f"block={arch.block.name} has no place for a norm: norm={arch.norm.name} does nothing")
+        if not any(attn.layer.position_on for attn in self.attention()):
+            found.append("attn.nope_every leaves no layer with positions: position acts at the embedding, if at all")
+        return found
 
     def _block(self, arch: Architecture, index: int) -> Block:
         """The block of layer ``index`` and of those that share its weights.
@@ -124,7 +138,7 @@ class Transformer(nn.Module):
             scale=arch.init.attention_scale,
         )
         parts = Parts(
-            norm=lambda site: arch.norm.build(dims.dim, site=site),
+            norm=lambda site: self._norm(arch, site),
             attn=arch.attn.build(dims, layer, attn_parts),
             ffn=arch.activation.build(dims),
             end=end,

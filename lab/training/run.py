@@ -112,6 +112,8 @@ def train(config: RunConfig, target: RunConfig | None = None) -> Trained:
     """
     planned = plan(config, target)
     folder = RunFolder(runs_dir() / planned.run_id)
+    for remark in planned.outline.remarks(planned.architecture):
+        log.warning("%s", remark)
     if not config.fresh and (result := _finished(folder)) is not None:
         return _already(result, folder)
     with folder.locked(), run_log(folder):

@@ -9,6 +9,7 @@ from torch import nn
 
 from contracts.menu import PATHS, SIZES, model, reach, shaken, tokens
 from lab import choices
+from lab.errors import ConfigError
 from lab.model.layers import Linear
 from lab.model.position import LayerPosition, Position, PositionConfig
 from lab.model.regularization import Regularization, RegularizationConfig
@@ -16,7 +17,6 @@ from lab.model.stability import AttentionStability, Stability, StabilityConfig
 
 N, H = SIZES.n_heads, SIZES.head_dim
 
-every_attn = pytest.mark.parametrize("attn", choices.names("attn"))
 both_paths = pytest.mark.parametrize("path", PATHS)
 
 
@@ -78,6 +78,12 @@ def stability(**hooks):
     return Made(part=lambda: Hooked(**hooks))
 
 
+def every_case_and_attn(test):
+    """Every case with every attention, but for biases of values that MLA does not have and refuses."""
+    pairs = [(case, attn) for case in CASES for attn in choices.names("attn") if (case, attn) != ("extra", "mla")]
+    return pytest.mark.parametrize(("case", "attn"), pairs)(test)
+
+
 CAP = stability(attention=lambda spec, dims, n_kv_heads: ScoreCap())
 
 
@@ -119,10 +125,14 @@ def test_hooks_of_the_scores_act_in_the_order_scale_bias_cap_mask(case, path):
     torch.testing.assert_close(net.attention()[0](x_BTD)[0], expected, rtol=1e-10, atol=1e-12)
 
 
+def test_latent_attention_refuses_a_bias_of_values():
+    with pytest.raises(ConfigError, match="attn=mla"):
+        model(attn="mla", position=position(Distances))
+
+
 @torch.no_grad()
-@every_attn
+@every_case_and_attn
 @both_paths
-@pytest.mark.parametrize("case", CASES)
 def test_hooks_of_the_scores_work_with_a_cache(case, path, attn):
     net, ids = shaken(model(**CASES[case][0], attn=attn, path=path)), tokens()
     caches, pieces, offset = net.new_caches(), [], 0
@@ -132,9 +142,8 @@ def test_hooks_of_the_scores_work_with_a_cache(case, path, attn):
     torch.testing.assert_close(torch.cat(pieces, dim=1), net(ids)[0], rtol=1e-5, atol=1e-5)
 
 
-@every_attn
+@every_case_and_attn
 @both_paths
-@pytest.mark.parametrize("case", CASES)
 def test_hooks_of_the_scores_leave_the_model_causal(case, path, attn):
     net, ids = shaken(model(**CASES[case][0], attn=attn, path=path)), tokens(1)
     embedded = []

@@ -23,7 +23,9 @@ def spec(mask, window):
 
 @every_mask
 @pytest.mark.parametrize("window", [1, 3, 8, 9])
-@pytest.mark.parametrize(("pos_T", "pos_S"), [(range(9), range(9)), (range(4, 7), range(7)), (range(7, 8), range(3, 8))])
+@pytest.mark.parametrize(
+    ("pos_T", "pos_S"), [(range(9), range(9)), (range(4, 7), range(7)), (range(7, 8), range(3, 8))]
+)
 def test_a_mask_is_what_its_definition_says(mask, window, pos_T, pos_S):
     found = attention_mask(spec(mask, window), pos_T, pos_S, torch.zeros((), dtype=torch.float64))
     allowed = [[DEFINITIONS[mask](i, j, window) for j in pos_S] for i in pos_T]
