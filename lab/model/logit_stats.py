@@ -12,9 +12,7 @@ from torch import Tensor
 class LogitStats:
     """Per-token numbers of logits, each a leaf that a loss can be differentiated by."""
 
-    def __init__(
-        self, z_CV: Tensor, target_C: Tensor, *, with_mean: bool, batch_lse: Tensor | None = None
-    ) -> None:
+    def __init__(self, z_CV: Tensor, target_C: Tensor, *, with_mean: bool, batch_lse: Tensor | None = None) -> None:
         """Take the numbers; ``z_CV`` is overwritten."""
         self.batch_lse = batch_lse
         """Mean logsumexp of all sequences computed at once, a constant; where ``needs_mean_lse`` is set."""

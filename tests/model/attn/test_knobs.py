@@ -9,7 +9,7 @@ from lab import choices
 OTHER = {
     "scale": 1.0,
     "nope_every": 2,
-    "n_kv_heads": 2,
+    "n_kv_heads": 1,
     "heads_per_kv": 4,
     "window": 3,
     "window_share": 0.5,
