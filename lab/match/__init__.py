@@ -75,7 +75,8 @@ class MatchConfig(Component, ABC):
             raise ConfigError(
                 f"match={self.name} cannot be reached: activation.d_ff {multiples * step}, the nearest width in "
                 f"multiples of {step}, gives {value:,.0f} {self.unit} and not {wanted:,.0f} "
-                f"({100 * (value / wanted - 1):+.1f} %); change model.* or match.to"
+                f"({100 * (value / wanted - 1):+.1f} %); a run of other sizes gives them to match.to too, "
+                f"as in match.to=[model.dim={dims.dim}]"
             )
         if multiples * step == activation.width(dims):
             return Match(architecture, multiples * step, wanted, value)

@@ -2,7 +2,7 @@
 
 Its rule 3 puts a scalar bias before every linear layer and every activation, and a scalar multiplier at
 the end of a branch. Here a branch is one module, so it has a bias at its input and one at its end; those between
-its matrices are the activation's and the attention's own, as ``activation.bias`` and ``attn.qkv_bias``, and start
+its matrices are the activation's and the attention's own, as ``activation.bias`` and ``attn.q_bias``, and start
 at zero like them. The paper has ``norm=none``; another norm of the group stands at the input of each branch and
 before the head, as in ``block=pre``. ``init=fixup`` is rules 1 and 2 and brings this block and ``norm=none``.
 """
