@@ -32,6 +32,9 @@ LOGITS, GRADIENTS, ZERO = 5e-5, 1e-3, 1e-4
 """Allowed: absolute in logits; relative to a tensor's largest gradient; to the largest of all, for gradients that
 are zero but for rounding, as a key bias' is without positions."""
 
+FAINT = 0.1
+"""Factor of weights that are drawn small, for an eps to matter."""
+
 Weights = dict[str, Tensor]
 
 
@@ -60,6 +63,8 @@ class Case:
     logits: Callable[[Any, Tensor], Tensor] = plain_logits
     values: Callable[[Weights], Weights] = same
     """What is done to mapped values and not to gradients, where the reference stores something else."""
+    faint: str = r"(?!)"
+    """Pattern of weights that a norm follows, so that only its eps tells how large they are: drawn ``FAINT``."""
     unused: str = r"(?!)"
     """Pattern of the reference's parameters that have no part in its logits."""
 
@@ -108,22 +113,20 @@ def tokens() -> tuple[Tensor, Tensor]:
     return ids_BT, ids_BT.roll(-1, dims=1)
 
 
-def randomise(net: nn.Module) -> None:
+def randomise(net: nn.Module, faint: str) -> None:
     """Draw every trained parameter so that each shows in the logits: initial weights hide most mistakes."""
     generator = torch.Generator().manual_seed(7)
-    done: set[int] = set()
+    kinds = {id(p): type(module).__name__ for module in net.modules() for p in module.parameters(recurse=False)}
     with torch.no_grad():
-        for module in net.modules():
-            for parameter in module.parameters(recurse=False):
-                if not parameter.requires_grad or id(parameter) in done:
-                    continue
-                done.add(id(parameter))
-                noise = torch.randn(parameter.shape, generator=generator)
-                if parameter.ndim == 1 or "norm" in type(module).__name__.lower():
-                    parameter += 0.2 * noise
-                else:
-                    fan_in = parameter.shape[0 if type(module).__name__ == "Conv1D" else -1]
-                    parameter.copy_(noise / math.sqrt(fan_in))
+        for name, parameter in net.named_parameters():
+            if not parameter.requires_grad:
+                continue
+            noise, kind = torch.randn(parameter.shape, generator=generator), kinds[id(parameter)]
+            if parameter.ndim == 1 or "norm" in kind.lower():
+                parameter += 0.2 * noise
+            else:
+                fan_in = parameter.shape[0 if kind == "Conv1D" else -1]
+                parameter.copy_(noise * (FAINT if re.search(faint, name) else 1.0) / math.sqrt(fan_in))
 
 
 def penalty(config: RunConfig, z_MV: Tensor) -> Tensor | float:
@@ -144,7 +147,7 @@ def reference(case: Case) -> tuple[Weights, Outcome, frozenset[str]]:
     """The reference's weights under lab's names, and what it computes."""
     config = case.config
     oracle = case.oracle().eval()
-    randomise(oracle)
+    randomise(oracle, case.faint)
     ids_BT, target_BT = tokens()
     z_BTV = case.logits(oracle, ids_BT)
     z_MV, target_M = z_BTV.flatten(0, 1), target_BT.flatten()

@@ -52,6 +52,8 @@ QK_NORM: Table = {
     f"{LAYER}.self_attn.k_norm": "blocks.*.attn.stability.qk_norm.k",
 }
 QK_NORM_FULL: Table = {name: f"{target}.norm" for name, target in QK_NORM.items()}
+QUERIES_AND_KEYS = r"self_attn\.[qk]_proj\."
+"""What a QK-norm follows."""
 LLAMA: Table = {**ENDS, **ATTENTION, **GATED, **PRE}
 
 

@@ -39,19 +39,23 @@ RANKS = {"attn.kv_rank": 8, "attn.rope_dim": 4, "attn.v_dim": 6}
 CASES = [
     Case(
         preset="deepseek_v2",
+        faint=r"(q_a|kv_a)_proj",
         table=MLA,
         oracle=decoder("DeepseekV2", q_lora_rank=12, **SETTINGS),
         changed={**RANKS, "attn.q_rank": 12},
     ),
     Case(
         preset="deepseek_v2",
+        faint=r"(q_a|kv_a)_proj",
         note="lite",
         table=MLA,
-        oracle=decoder("DeepseekV2", q_lora_rank=None, **SETTINGS),
-        changed={**RANKS, "attn.q_rank": None, "attn.q_rank_share": None},
+        oracle=decoder("DeepseekV2", q_lora_rank=None, **{**SETTINGS, "rms_norm_eps": 1e-5}),
+        # The latents' norms do not follow the others' eps.
+        changed={**RANKS, "attn.q_rank": None, "attn.q_rank_share": None, "norm.eps": 1e-5},
     ),
     Case(
         preset="deepseek_v3",
+        faint=r"(q_a|kv_a)_proj",
         table=MLA,
         oracle=decoder("DeepseekV3", q_lora_rank=12, **SETTINGS),
         changed={**RANKS, "attn.q_rank": 12},

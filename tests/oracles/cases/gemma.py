@@ -2,7 +2,18 @@
 
 from torch import Tensor
 
-from oracles.cases._names import ATTENTION, ENDS, GATED, GROUPED, LLAMA, QK_NORM, SANDWICH, decoder, theta
+from oracles.cases._names import (
+    ATTENTION,
+    ENDS,
+    GATED,
+    GROUPED,
+    LLAMA,
+    QK_NORM,
+    QUERIES_AND_KEYS,
+    SANDWICH,
+    decoder,
+    theta,
+)
 from oracles.compare import Case, plain_logits
 
 GEMMA1 = {name: target for name, target in LLAMA.items() if name != "lm_head"}
@@ -62,6 +73,7 @@ CASES = [
     ),
     Case(
         preset="gemma3",
+        faint=QUERIES_AND_KEYS,
         table={**GEMMA2, **QK_NORM},
         oracle=decoder(
             "Gemma3",

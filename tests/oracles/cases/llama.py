@@ -1,6 +1,6 @@
 """Llama and what differs from it in a few values."""
 
-from oracles.cases._names import GROUPED, LAYER, LLAMA, QK_NORM, SIZES, decoder, theta
+from oracles.cases._names import GROUPED, LAYER, LLAMA, QK_NORM, QUERIES_AND_KEYS, SIZES, decoder, theta
 from oracles.compare import Case
 from oracles.weight_maps import GATE_UP, QKV, rows
 
@@ -58,6 +58,7 @@ CASES = [
     ),
     Case(
         preset="llama4",
+        faint=r"layers\.[012]\.self_attn\.[qk]_proj",
         table=LLAMA4,
         oracle=decoder(
             "Llama4",
@@ -92,6 +93,7 @@ CASES = [
     ),
     Case(
         preset="qwen3",
+        faint=QUERIES_AND_KEYS,
         table={**TIED, **QK_NORM},
         oracle=decoder("Qwen3", head_dim=16, rms_norm_eps=1e-6, tie_word_embeddings=True, **theta(1e6)),
         changed={**GROUPED, "model.head_dim": 16},

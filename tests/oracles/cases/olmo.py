@@ -13,6 +13,7 @@ from oracles.cases._names import (
     PRE,
     QK_NORM,
     QK_NORM_FULL,
+    QUERIES_AND_KEYS,
     REORDERED,
     SIZES,
     decoder,
@@ -99,11 +100,13 @@ CASES = [
     ),
     Case(
         preset="olmo2",
+        faint=QUERIES_AND_KEYS,
         table={**ENDS, **ATTENTION, **GATED, **REORDERED, **QK_NORM_FULL},
         oracle=decoder("Olmo2", num_key_value_heads=4, rms_norm_eps=1e-6, **theta(5e5)),
     ),
     Case(
         preset="olmo2",
+        faint=QUERIES_AND_KEYS,
         note="grouped",
         table={**ENDS, **ATTENTION, **GATED, **REORDERED, **QK_NORM_FULL},
         oracle=decoder("Olmo2", rms_norm_eps=1e-6, **theta(5e5)),
@@ -111,12 +114,14 @@ CASES = [
     ),
     Case(
         preset="chameleon_7b",
+        faint=QUERIES_AND_KEYS,
         table={**LLAMA, **QK_NORM},
         oracle=chameleon(num_key_value_heads=4),
         unused="vqmodel",
     ),
     Case(
         preset="chameleon_34b",
+        faint=QUERIES_AND_KEYS,
         table=CHAMELEON_34B,
         oracle=chameleon(swin_norm=True),
         changed=GROUPED,
@@ -130,6 +135,7 @@ CASES = [
     ),
     Case(
         preset="dclm",
+        faint=QUERIES_AND_KEYS,
         table={**ENDS, **ATTENTION, **GATED, **PRE, **QK_NORM_FULL},
         oracle=dclm,
         logits=plain_logits,

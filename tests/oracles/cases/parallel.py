@@ -1,6 +1,18 @@
 """Falcon, Command R, PaLM and Nemotron-4: layer norms with RoPE, most with branches side by side."""
 
-from oracles.cases._names import ATTENTION, ENDS, GATED, GROUPED, LAYER, LLAMA, QK_NORM, decoder, made, theta
+from oracles.cases._names import (
+    ATTENTION,
+    ENDS,
+    GATED,
+    GROUPED,
+    LAYER,
+    LLAMA,
+    QK_NORM,
+    QUERIES_AND_KEYS,
+    decoder,
+    made,
+    theta,
+)
 from oracles.compare import Case
 from oracles.weight_maps import QKV, groups
 
@@ -60,6 +72,7 @@ CASES = [
     ),
     Case(
         preset="command_r_plus",
+        faint=QUERIES_AND_KEYS,
         table={**COHERE, **QK_NORM},
         oracle=decoder("Cohere", use_qk_norm=True, logit_scale=5 / 6, **theta(75e6)),
         changed=GROUPED,
