@@ -12,6 +12,8 @@ from lab.errors import LabError, Stopped, did_you_mean
 
 USAGE = "usage: lab COMMAND [ARGUMENTS]"
 
+HELP_WIDTH = 100
+
 
 def main(argv: list[str] | None = None) -> None:
     """Run one command and exit: 0 done, 1 refused or failed, 2 not understood, 130 or 143 stopped."""
@@ -63,13 +65,17 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _help() -> str:
+    from textwrap import wrap
+
     from lab import choices
 
     listed = listing()
     lines = ["The ablation laboratory for transformer language models.", "", USAGE, "", "commands:"]
     lines += [f"  {name:<9} {text}" for name, text in listed.items()]
     lines += ["", "components, as in `lab train norm=rmsnorm attn=gqa`:"]
-    lines += [f"  {group:<15} {', '.join(choices.names(group))}" for group in choices.GROUPS]
+    for group in choices.GROUPS:
+        menu = f"  {group:<15} {', '.join(choices.names(group))}"
+        lines += wrap(menu, HELP_WIDTH, subsequent_indent=" " * 18, break_on_hyphens=False)
     lines += [
         "",
         "`lab COMMAND --help` says more. `lab train -m norm=layernorm,rmsnorm seed=1,2,3` runs a sweep.",

@@ -1,4 +1,4 @@
-"""List the architectures that come as presets: what each is made of, and where the sources correct the lecture."""
+"""List the presets: published architectures, what each is made of, and what is unsure."""
 
 import json
 import shutil

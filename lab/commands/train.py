@@ -1,10 +1,13 @@
 """Train one run, or with -m a sweep: `lab train norm=rmsnorm attn=gqa seed=1`."""
 
 import argparse
+import io
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, cast
+from contextlib import redirect_stdout
+from textwrap import wrap
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -21,6 +24,8 @@ from lab.paths import conf_dir
 
 if TYPE_CHECKING:
     from lab.training.run import Trained
+
+HELP_WIDTH = 100
 
 log = logging.getLogger("lab")
 
@@ -48,10 +53,31 @@ def main(argv: list[str]) -> int:
     _refused.clear()
     GlobalHydra.instance().clear()
     with one_line_errors(options.overrides, config_dir=options.config_dir):
-        _hydra_main()
+        if options.help:
+            _help()
+        else:
+            _hydra_main()
     if _refused:
         raise _refused.pop()
     return 0
+
+
+def _help() -> NoReturn:
+    """Print Hydra's help with its long lines, the menus of the groups, broken; Hydra ends the process after it."""
+    try:
+        with redirect_stdout(io.StringIO()) as shown:
+            _hydra_main()
+    finally:
+        print(_wrapped(shown.getvalue()), end="")
+    raise AssertionError("Hydra went on after its help")
+
+
+def _wrapped(text: str) -> str:
+    lines = [
+        wrap(line, HELP_WIDTH, subsequent_indent="  ") if len(line) > HELP_WIDTH else [line]
+        for line in text.split("\n")
+    ]
+    return "\n".join(part for parts in lines for part in parts)
 
 
 def _check_options(parser: Parser, options: argparse.Namespace) -> None:

@@ -15,8 +15,8 @@ from lab.commands import listing
 from lab.completion import candidates
 
 
-def group(name, *, spelling=None):
-    return [f"{spelling or name}={choice}" for choice in choices.names(name)]
+def group(name, start="", *, spelling=None, before=""):
+    return [f"{spelling or name}={before}{choice}" for choice in choices.names(name) if choice.startswith(start)]
 
 
 LINES = [
@@ -26,10 +26,10 @@ LINES = [
     ("lab nope ", []),
     ("lab train at", ["attn.", "attn=", "attn_path="]),
     ("lab train norm=", group("norm")),
-    ("lab train norm=r", ["norm=rmsnorm"]),
-    ("lab train seed=2 norm=r", ["norm=rmsnorm"]),
-    ("lab train -m seed=1,2 norm=r", ["norm=rmsnorm"]),
-    ("lab train -m norm=none,r", ["norm=none,rmsnorm"]),
+    ("lab train norm=r", group("norm", "r")),
+    ("lab train seed=2 norm=r", group("norm", "r")),
+    ("lab train -m seed=1,2 norm=r", group("norm", "r")),
+    ("lab train -m norm=none,r", group("norm", "r", before="none,")),
     ("lab train stability=[qk_norm,z", ["stability=[qk_norm,z_loss"]),
     ("lab train attention=", group("attn", spelling="attention")),
     ("lab train attn=gqa attn.n_kv", ["attn.n_kv_heads="]),
@@ -37,18 +37,22 @@ LINES = [
     ("lab train train.st", ["train.steps="]),
     ("lab train model=t", ["model=tiny"]),
     ("lab train hydra/sw", ["hydra/sweeper="]),
-    ("lab train nonsense=1 norm=r", ["norm=rmsnorm"]),
-    ("lab train [ norm=r", ["norm=rmsnorm"]),
+    ("lab train nonsense=1 norm=r", group("norm", "r")),
+    ("lab train [ norm=r", group("norm", "r")),
     ("lab train --mul", ["--multirun"]),
     ("lab train --cfg ", ["all", "hydra", "job"]),
     ("lab train --config-dir ", []),
     ("lab train ./", []),
-    ("lab explain norm=r", ["norm=rmsnorm"]),
+    ("lab explain norm=r", group("norm", "r")),
     ("lab explain --format js", ["json"]),
     ("lab explain --format=js", ["--format=json"]),
     ("lab table --fo", ["--format"]),
     ("lab table --format ", ["json", "text"]),
     ("lab table outp", []),
+    ("lab train preset=gem", ["preset=gemma1", "preset=gemma2", "preset=gemma3"]),
+    ("lab train preset_", ["preset_size="]),
+    ("lab presets gem", ["gemma1", "gemma2", "gemma3"]),
+    ("lab presets --format ", ["json", "markdown", "text"]),
     ("lab data l", ["list"]),
     ("lab data list --fo", ["--format"]),
 ]
