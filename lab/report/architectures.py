@@ -231,7 +231,7 @@ def _embeddings(parts: Parts) -> str:
     model = parts["model"]
     words = ["tied" if model["tie_embeddings"] else "untied"]
     for key, word in (("embed_scale", "embeddings"), ("logit_scale", "logits")):
-        if model[key] != 1:
+        if model[key] not in (None, 1):
             words.append(f"{word} x {_SCALES.get(model[key]) or number(model[key])}")
     words += [word for key, word in (("head_bias", "bias"), ("head_transform", "layer before head")) if model[key]]
     return ", ".join(words)
