@@ -113,7 +113,7 @@ def _render(heads: Sequence[str], body: Sequence[Sequence[str]], width: int, *, 
         box=box.SIMPLE_HEAD if head else None,
         show_header=head,
         pad_edge=False,
-        padding=(0, 2, 0, 0),
+        padding=(0, 1, 0, 0),
         show_edge=False,
     )
     for number, title in enumerate(heads):

@@ -110,7 +110,7 @@ def test_text_has_every_row_in_every_table_and_explains_the_marks(printed, rows)
 
 def test_one_preset_is_said_in_full(printed):
     out = printed("olmo2")
-    assert out.startswith("preset               olmo2: OLMo 2, 2025\n")
+    assert out.startswith("preset              olmo2: OLMo 2, 2025\n")
     assert "lab train preset=olmo2" in out
     assert "stability.z_loss.weight 1e-05" in out
     assert "model.dim 2048" in out
