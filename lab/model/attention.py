@@ -162,11 +162,11 @@ class DotProductAttention(SoftmaxAttention):
         v_BTKH = self.v(x_BTD).view(batch, length, self.n_kv_heads, self.head_dim)
         q_BTNH, k_BTKH, v_BTKH = self.stability.qkv(q_BTNH, k_BTKH, v_BTKH)
         pos_T = range(offset, offset + length)
-        q_BTNH, k_BTKH = self.position.rotate(q_BTNH, k_BTKH, pos_T)
-        q_BTNH, k_BTKH = self.stability.rotated(q_BTNH, k_BTKH, pos_T)
+        turned_BTNH, k_BTKH = self.position.rotate(q_BTNH, k_BTKH, pos_T)
+        q_BTNH, k_BTKH = self.stability.rotated(turned_BTNH, k_BTKH, pos_T)
         k_BSKH, v_BSKH = (k_BTKH, v_BTKH) if cache is None else cache.append(k_BTKH, v_BTKH)
         pos_S = range(pos_T.stop - k_BSKH.shape[1], pos_T.stop)
-        bias = self.position.score_bias(q_BTNH, pos_T, pos_S, self.scale)
+        bias = self.position.score_bias(turned_BTNH, pos_T, pos_S, self.scale)
         y_BTNH = self.attend(q_BTNH, k_BSKH, v_BSKH, pos_T, pos_S, bias)
         return self.out(y_BTNH.flatten(2)), {}
 

@@ -57,8 +57,9 @@ class ModelConfig:
     """Width of factorised embeddings, mapped to dim and back by a matrix each: arXiv:1909.11942; null: dim."""
     embed_scale: int | float | str
     """Factor of the token embeddings: a number, or ``sqrt_dim`` as in arXiv:1706.03762, section 3.4, and Gemma."""
-    logit_scale: int | float | str
-    """Factor of the vectors that enter the head: a number, ``inv_sqrt_dim`` (T5, PaLM) or ``inv_dim``."""
+    logit_scale: int | float | str | None
+    """Factor of the vectors that enter the head: a number, ``inv_sqrt_dim`` (T5, PaLM) or ``inv_dim``; null: 1, or
+    what ``init`` was made for, as T5's for ``inv_sqrt_dim`` with a tied head."""
     head_bias: bool
     """Whether the output head has a bias, as in GPT-J."""
     head_transform: bool
@@ -80,8 +81,9 @@ class ModelConfig:
             check_number("aspect", self.aspect, above=0)
         one = (self.n_layers is None) != (self.aspect is None)
         check(one, "aspect", self.aspect, f"and n_layers {self.n_layers}: one of the two is set and the other null")
-        for key in ("embed_scale", "logit_scale"):
-            width_scale(getattr(self, key), self.dim, key)
+        width_scale(self.embed_scale, self.dim, "embed_scale")
+        if self.logit_scale is not None:
+            width_scale(self.logit_scale, self.dim, "logit_scale")
 
     def dims(self, tokenizer_size: int) -> Dims:
         """The sizes once the tokenizer is known.

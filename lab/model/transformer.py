@@ -89,7 +89,8 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(self._block(arch, i) for i in range(0, dims.n_layers, model.layers_shared))
         self.final_norm = self._norm(arch, "final") if arch.block.final_norm else nn.Identity()
         self.head_transform = HeadTransform(arch) if model.head_transform else None
-        self.logit_scale = width_scale(model.logit_scale, dims.dim)
+        own = arch.init.logit_scale(dims.dim, tied=model.tie_embeddings)
+        self.logit_scale = own if model.logit_scale is None else width_scale(model.logit_scale, dims.dim)
         self.head_down = Linear(dims.dim, embed_dim, bias=False) if model.embed_dim else None
         self.head = None if model.tie_embeddings else Linear(embed_dim, dims.vocab_size, bias=False)
         self.head_bias = nn.Parameter(torch.zeros(dims.vocab_size)) if model.head_bias else None

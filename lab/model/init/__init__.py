@@ -32,6 +32,10 @@ class InitConfig(Component, ABC):
         """The factor of attention scores that this rule was made for; None: 1/sqrt(H)."""
         return None
 
+    def logit_scale(self, dim: int, *, tied: bool) -> float:
+        """The factor of the vectors that enter the head that this rule was made for."""
+        return 1.0
+
 
 def is_table(name: str) -> bool:
     """Whether the rows of a weight are looked up by number: token and position tables."""

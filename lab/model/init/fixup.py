@@ -33,7 +33,7 @@ class Config(InitConfig):
 
     def draw(self, name: str, shape: torch.Size, dims: Dims, generator: torch.Generator) -> Tensor:
         """Zero for the last matrix of a branch and for the head, else a normal draw."""
-        if writes_to_stream(name) or name == "head.weight":
+        if writes_to_stream(name) or name.startswith("head."):
             return torch.zeros(shape)
         std = self.embedding_std if is_table(name) else math.sqrt(2 / shape[-1])
         if name.startswith("blocks."):

@@ -41,7 +41,7 @@ class Config(InitConfig):
     def _std(self, name: str, shape: torch.Size) -> float:
         if is_table(name):
             return self.embedding_std
-        if name == "head.weight":
+        if name.startswith("head."):
             return math.sqrt(self.base_dim) / shape[-1]
         return 1 / math.sqrt(shape[-1])
 

@@ -16,14 +16,14 @@ from lab.model.sizes import Dims
 
 @dataclass(frozen=True, kw_only=True)
 class Config(InitConfig):
-    """Normal draws by fan-in; a scale of attention scores of 1."""
+    """Normal draws by fan-in; a scale of attention scores of 1, and of a tied head's logits of 1/sqrt(D)."""
 
     def draw(self, name: str, shape: torch.Size, dims: Dims, generator: torch.Generator) -> Tensor:
         """A normal draw."""
         return torch.randn(shape, generator=generator) * math.sqrt(self._variance(name, shape, dims))
 
     def _variance(self, name: str, shape: torch.Size, dims: Dims) -> float:
-        if name == "embedding.weight":
+        if name.startswith("embedding."):
             return 1.0
         if name.startswith("position."):
             return 1 / dims.dim
@@ -34,3 +34,7 @@ class Config(InitConfig):
     def attention_scale(self, head_dim: int) -> float:
         """None is applied: the queries' narrower draws stand for it."""
         return 1.0
+
+    def logit_scale(self, dim: int, *, tied: bool) -> float:
+        """1/sqrt(D) with a tied head, whose rows have N(0, 1) entries."""
+        return dim**-0.5 if tied else 1.0
