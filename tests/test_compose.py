@@ -43,7 +43,9 @@ def test_a_folder_of_the_users_own_with_an_awkward_name(tmp_path):
     (folder / "norm").mkdir(parents=True)
     (folder / "norm/strict.yaml").write_text("name: rmsnorm\neps: 1.0e-3\n")
     assert compose_config(["norm=strict"], config_dir=str(folder)).norm.eps == 1e-3
-    with pytest.raises(ConfigError, match=r"norm 'strcit' is not one of dyt, .*, rmsnorm_partial, scalenorm, strict; did"):
+    with pytest.raises(
+        ConfigError, match=r"norm 'strcit' is not one of dyt, .*, rmsnorm_partial, scalenorm, strict; did"
+    ):
         compose_config(["norm=strcit"], config_dir=str(folder))
     with pytest.raises(ConfigError, match=r"unknown key 'norm.epz': norm=rmsnorm has eps"):
         compose_config(["norm=strict", "norm.epz=1"], config_dir=str(folder))

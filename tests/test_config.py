@@ -90,5 +90,8 @@ def test_one_file_needs_no_brackets(tree):
 
 
 def test_combined_choices_are_ordered_by_name(tree):
-    tree["stability"] = {"z_loss": {"name": "z_loss", "weight": 1e-4, "variant": "squared_lse"}, "attn_softcap": {"name": "attn_softcap", "cap": 50}}
+    tree["stability"] = {
+        "z_loss": {"name": "z_loss", "weight": 1e-4, "variant": "squared_lse"},
+        "attn_softcap": {"name": "attn_softcap", "cap": 50},
+    }
     assert list(RunConfig.decode(tree).stability) == ["attn_softcap", "z_loss"]

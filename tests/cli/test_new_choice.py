@@ -80,12 +80,13 @@ def python(copy, here):
 
 
 def test_help_and_completion_list_it(python):
-    assert "layernorm, none, powernorm, rmsnorm" in python("-m", "lab", "--help").stdout
-    assert "\nnorm: layernorm, none, powernorm, rmsnorm\n" in python("-m", "lab", "train", "--help").stdout
+    for words in (("--help",), ("train", "--help")):
+        assert "none, powernorm, rmsnorm," in " ".join(python("-m", "lab", *words).stdout.split())
     asked = python("-m", "lab", "-sc", "query=bash", env={"COMP_LINE": "lab train norm=p"})
     assert asked.stdout == "norm=powernorm\n"
     wrong = python("-m", "lab", "train", "norm=pwrnorm")
-    assert "layernorm, none, powernorm, rmsnorm; did you mean 'powernorm'?" in wrong.stderr
+    assert "none, powernorm, rmsnorm, " in wrong.stderr
+    assert "did you mean 'powernorm'?" in wrong.stderr
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ def test_a_bug_in_one_run_of_a_sweep_shows_its_traceback_and_counts(here, run, m
     from lab.training import run as training
 
     real = training.train
-    monkeypatch.setattr(training, "train", lambda config: 1 / 0 if config.seed == 1 else real(config))
+    monkeypatch.setattr(training, "train", lambda config, _: 1 / 0 if config.seed == 1 else real(config))
     status, _, err = run("train", *FEW, "-m", "seed=1,2")
     assert status == 1
     assert "Traceback" in err
@@ -112,8 +112,8 @@ def test_a_seed_sweep_is_planned_once_a_variant(here, run, monkeypatch):
 
     planned = []
     real = training.plan
-    monkeypatch.setattr(training, "plan", lambda config: planned.append(config) or real(config))
+    monkeypatch.setattr(training, "plan", lambda config, target: planned.append(config) or real(config, target))
     monkeypatch.setattr(sweeper, "conclude", lambda jobs: None)
-    monkeypatch.setattr(training, "train", lambda config: None)
+    monkeypatch.setattr(training, "train", lambda config, target: None)
     assert run("train", *FEW, "-m", "attention=mha,mqa", "seed=1,2,3")[0] == 0
     assert [config.attn.name for config in planned] == ["mha", "mqa"]

@@ -22,7 +22,12 @@ WRONG = [
     ("key", "train norm.epz=1", 1, ["unknown key 'norm.epz'", "norm=rmsnorm has eps", "did you mean 'norm.eps'?"]),
     ("key-below-value", "explain norm.eps.x=1", 1, ["unknown key 'norm.eps.x'", "norm.eps is a value"]),
     ("key-without-section", "explain lr=1", 1, ["unknown key 'lr'", "did you mean 'optim.lr'?"]),
-    ("key-of-other-choice", "explain attn.n_kv_heads=1", 1, ["attn.n_kv_heads", "attn=mha has", "chunked or gqa or"]),
+    (
+        "key-of-other-choice",
+        "explain attn.n_kv_heads=1",
+        1,
+        ["attn.n_kv_heads", "attn=mha has", "chunked or gqa or"],
+    ),
     ("key-of-combined", "explain stability.qk_norm.eps=1", 1, ["stability.qk_norm.eps", "stability=[qk_norm]"]),
     ("added-key", "train +foo=bar", 1, ["unknown key 'foo'", "attn, "]),
     ("added-inner-key", "explain +norm.foo=1", 1, ["unknown key 'norm.foo'", "eps"]),

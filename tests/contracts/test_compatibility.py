@@ -63,6 +63,7 @@ def test_the_documented_refusals_are_pairs_of_choices():
             assert name in MENU[group]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", ROWS, ids=lambda row: "-".join(row.values()))
 def test_two_steps_or_a_documented_refusal(chosen):
     expected = reasons(chosen)

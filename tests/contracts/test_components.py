@@ -119,7 +119,7 @@ def test_the_state_goes_round(choice, tied):
 @pytest.mark.parametrize("choice", [choice for choice in EVERY if choice not in NOT_FLAT], ids=label)
 @pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
 def test_the_first_loss_is_that_of_a_uniform_guess(choice, tied):
-    """Logits of variance s² about their mean cost s² / 2 nats: near nothing, but for rules with a head by fan-in."""
+    """Logits of variance s² about their mean cost s² / 2 nats, near nothing but for heads drawn by fan-in."""
     net, ids = model(**chosen(choice), tied=tied).eval(), tokens(4)
     generator = torch.Generator().manual_seed(11)
     target = torch.randint(SIZES.vocab_size, ids.shape, generator=generator)
@@ -152,10 +152,11 @@ def test_no_sequence_sees_another_and_no_token_a_later_one(choice):
     embedded = []
     net.embedding.register_forward_hook(lambda _, __, out: embedded.append(out))
     x_BTD, _ = net(ids)
-    for t in range(ids.shape[1]):
+    seen = reach(net, ids.shape[1])
+    for t in (0, 1, 4, 7, 8, 11, 15):
         (gradient,) = torch.autograd.grad(x_BTD[1, t, ::3].sum(), embedded, retain_graph=True)
         assert not gradient[0].any()
-        assert gradient[1].any(dim=-1).tolist() == reach(net, ids.shape[1])[t].tolist()
+        assert gradient[1].any(dim=-1).tolist() == seen[t].tolist()
 
 
 @pytest.mark.parametrize("path", PATHS)

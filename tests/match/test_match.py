@@ -80,7 +80,9 @@ def test_a_width_that_is_set_leaves_nothing_to_solve():
 
 def test_what_cannot_be_reached_is_said_with_the_nearest():
     coarse = config("activation", "swiglu", multiple_of=256)
-    with pytest.raises(ConfigError, match=r"activation.d_ff 256, the nearest width in multiples of 256, gives .* \(-"):
+    with pytest.raises(
+        ConfigError, match=r"activation.d_ff 256, the nearest width in multiples of 256, gives .* \(-"
+    ):
         match("params", activation=coarse)
 
 

@@ -7,8 +7,15 @@ from oracles.cases import find
 from oracles.compare import LOGITS, compare
 from oracles.mistakes import MISTAKES, Mistake
 
+QUICK = ("llama", "gpt2")
+"""Cases whose mistakes the fast suite tries; the rest are tried where all tests are."""
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
+
+def speed(mistake: Mistake):
+    return mistake if mistake.case in QUICK else pytest.param(mistake, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("mistake", [speed(mistake) for mistake in MISTAKES], ids=str)
 def test_a_mistake_is_seen(mistake: Mistake):
     found = compare(find(mistake.case), mistake.changed, weights=mistake.weights)
 

@@ -40,7 +40,7 @@ def outcome(attn):
 @pytest.mark.parametrize(("name", "key"), KNOBS)
 def test_every_key_changes_something(name, key):
     before = values("attn", name)[key]
-    after = OTHER[key] if key in OTHER else not before
+    after = OTHER.get(key, not before)
     assert after != before
     shapes, logits = outcome(config("attn", name, **WITH.get(key, {})))
     other_shapes, other_logits = outcome(config("attn", name, **{**WITH.get(key, {}), key: after}))

@@ -28,7 +28,9 @@ def shared(first, second):
     return same, (first.keys() | second.keys()) - same
 
 
-@every_init
+@pytest.mark.parametrize(
+    "init", ["gpt2", *(pytest.param(n, marks=pytest.mark.slow) for n in choices.names("init") if n != "gpt2")]
+)
 @pytest.mark.parametrize(
     "group", ["norm", "activation", "attn", "block", "position", "stability", "regularization"]
 )
