@@ -8,8 +8,8 @@ from lab.model.layers import Linear
 from lab.model.transformer import Transformer
 
 FLOPS_FORMULA = (
-    "6 x (weights of the linear maps, head included) + 12 N H T per layer of full attention, "
-    "the causal half not left out (arXiv:2204.02311, appendix B)"
+    "6 x (weights of the linear maps, head included) + 12 N H T per layer of plain attention, "
+    "hidden keys not left out (arXiv:2204.02311, appendix B)"
 )
 """Forward is 2 FLOPs per weight and token, backward twice that; the head counts though it may be tied."""
 

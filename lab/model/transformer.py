@@ -109,7 +109,9 @@ class Transformer(nn.Module):
         if not self.norms_made and not identity:
             found.append(f"block={arch.block.name} has no place for a norm: norm={arch.norm.name} does nothing")
         if not any(attn.layer.position_on for attn in self.attention()):
-            found.append("attn.nope_every leaves no layer with positions: position acts at the embedding, if at all")
+            found.append(
+                "attn.nope_every leaves no layer with positions: position acts at the embedding, if at all"
+            )
         return found
 
     def _block(self, arch: Architecture, index: int) -> Block:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import nn
 
-from lab.component import Component
+from lab.component import Component, check_number
 
 Site = Literal["attn", "ffn", "final", "embed"]
 """Where a norm stands: at an attention or feed-forward branch, before the head, after the embedding."""
@@ -19,3 +19,14 @@ class NormConfig(Component, ABC):
     @abstractmethod
     def build(self, dim: int, *, site: Site) -> nn.Module:
         """The norm of vectors of width ``dim``; one that starts differently by place looks at ``site``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpsConfig(NormConfig):
+    """What norms that divide by a root have in common."""
+
+    eps: float
+    """Added to the variance or the mean square, so in units of activation squared."""
+
+    def __post_init__(self) -> None:
+        check_number("eps", self.eps, above=0)

@@ -7,20 +7,13 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from lab.component import check_number
 from lab.model.layers import LayerNormPlain
-from lab.model.norm import NormConfig, Site
+from lab.model.norm import EpsConfig, Site
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(NormConfig):
+class Config(EpsConfig):
     """LayerNorm with neither gain nor bias."""
-
-    eps: float
-    """Added to the variance, so in units of activation squared."""
-
-    def __post_init__(self) -> None:
-        check_number("eps", self.eps, above=0)
 
     def build(self, dim: int, *, site: Site) -> nn.Module:
         """A LayerNorm without parameters."""

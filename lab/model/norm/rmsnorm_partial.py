@@ -12,21 +12,19 @@ import torch
 from torch import Tensor, nn
 
 from lab.component import check_number
-from lab.model.norm import NormConfig, Site
+from lab.model.norm import EpsConfig, Site
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(NormConfig):
+class Config(EpsConfig):
     """RMSNorm whose root mean square is estimated from some of the features."""
 
     share: float
     """Part of the features that are looked at, in (0, 1]; at least one is."""
-    eps: float
-    """Added to the mean square, so in units of activation squared."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_number("share", self.share, above=0, most=1)
-        check_number("eps", self.eps, above=0)
 
     def build(self, dim: int, *, site: Site) -> nn.Module:
         """A partial RMSNorm with its gain at one."""
