@@ -49,8 +49,8 @@ format: install  ## format and mend what can be mended
 	$(BIN)/ruff check --fix .
 
 .PHONY: ci-system
-ci-system:  ## Debian packages that the tests need (none so far)
-	@true
+ci-system:  ## Debian packages that the tests need: a C++ compiler
+	command -v g++ > /dev/null || (apt-get update -q && apt-get install -qy g++)
 
 .PHONY: ci
 ci: check test test-slow  ## what CI runs
