@@ -13,7 +13,6 @@ from torch import Tensor
 
 from lab.component import check, check_number
 from lab.errors import ConfigError
-from lab.model.attention_mask import kept
 from lab.model.attn import Attention, AttnConfig, AttnParts, Losses
 from lab.model.layer_spec import LayerSpec
 from lab.model.layers import Linear
@@ -172,11 +171,11 @@ class DotProductAttention(SoftmaxAttention):
 
     def new_cache(self) -> KVCache:
         """An empty cache."""
-        return KVCache(keep=kept(self.layer))
+        return KVCache(keep=self.layer.mask.keeps)
 
     def cache_bytes(self, n_tokens: int, *, element_bytes: int) -> int:
         """2 K H numbers per token that can still be seen: arXiv:2405.04434, table 1."""
-        keep = kept(self.layer)
+        keep = self.layer.mask.keeps
         seen = n_tokens if keep is None else min(n_tokens, keep)
         return 2 * self.n_kv_heads * self.head_dim * seen * element_bytes
 

@@ -1,10 +1,8 @@
 """What may differ from one layer to the next: the pattern of a model over its depth."""
 
 from dataclasses import dataclass
-from typing import Literal
 
-Mask = Literal["full", "sliding", "chunked"]
-"""Which earlier keys a query may see: see ``lab.model.attention_mask``."""
+from lab.model.attention_mask import FULL, Mask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,10 +11,8 @@ class LayerSpec:
 
     index: int
     """Number of the block, from 0."""
-    mask: Mask = "full"
+    mask: Mask = FULL
     """Which keys a query may see, beside the causal rule."""
-    window: int | None = None
-    """Keys in reach, counting the query's own, where the mask has a width."""
     position_on: bool = True
     """Whether the position component acts in this layer."""
     theta: float | None = None

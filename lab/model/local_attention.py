@@ -1,20 +1,18 @@
 """Attention to the near past in most layers, and to all of it in some: windows and chunks of the keys."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 from lab.component import check, check_number
 from lab.model.attention import GroupedConfig, last_of
-from lab.model.layer_spec import LayerSpec, Mask
+from lab.model.attention_mask import Mask
+from lab.model.layer_spec import LayerSpec
 from lab.model.sizes import Dims
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalConfig(GroupedConfig):
     """What sliding windows and chunks have in common: a width, and layers that attend to everything."""
-
-    local_mask: ClassVar[Mask]
-    """The mask of the local layers."""
 
     window: int | None
     """Keys in reach of a local layer, the query's own counted; null: from ``window_share``."""
@@ -41,4 +39,8 @@ class LocalConfig(GroupedConfig):
         if last_of(self.global_every, index):
             return LayerSpec(index=index, position_on=position_on, theta=self.global_theta)
         width = self.window if self.window is not None else max(1, round(self.window_share * dims.max_seq_len))
-        return LayerSpec(index=index, mask=self.local_mask, window=width, position_on=position_on)
+        return LayerSpec(index=index, mask=self.local_mask(width), position_on=position_on)
+
+    @abstractmethod
+    def local_mask(self, width: int) -> Mask:
+        """The mask of the local layers."""

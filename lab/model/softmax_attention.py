@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lab.model.attention_mask import attention_mask
+from lab.model.attention_mask import FULL, attention_mask
 from lab.model.attn import Attention, AttnParts
 from lab.model.layer_spec import LayerSpec
 from lab.model.position import LayerPosition
@@ -22,6 +22,8 @@ class SoftmaxAttention(Attention):
     n_kv_heads: int
     scale: float
     position: LayerPosition
+    own_weights = False
+    """Whether ``weigh`` is something else than a softmax over the keys, which no fused kernel computes."""
 
     def __init__(self, layer: LayerSpec, parts: AttnParts) -> None:
         super().__init__()
@@ -32,6 +34,7 @@ class SoftmaxAttention(Attention):
         """Own the layer's hooks, once the projections are made."""
         self.position, self.stability = position, stability or AttentionStability()
         seen = self.stability.changes_scores or position.biases_values or self.dropout is not None
+        seen = seen or self.own_weights
         self.path = "plain" if seen else self.asked_path  # a fused kernel shows neither scores nor weights
 
     def attend(
@@ -41,13 +44,17 @@ class SoftmaxAttention(Attention):
         compute = self._plain if self.path == "plain" else self._fused
         return compute(q_BTNH, k_BSKH, v_BSKH, pos_T, pos_S, bias)
 
+    def weigh(self, scores_BNTS: Tensor) -> Tensor:
+        """Weights of the keys, from scores in which hidden keys have minus infinity."""
+        return torch.softmax(scores_BNTS, dim=-1)
+
     def _fused(
         self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
     ) -> Tensor:
-        plain_causal = bias is None and self.layer.mask == "full" and len(pos_T) == len(pos_S)
+        plain_causal = bias is None and self.layer.mask == FULL and len(pos_T) == len(pos_S)
         mask = None
         if not plain_causal:
-            mask = attention_mask(self.layer, pos_T, pos_S, q_BTNH)
+            mask = attention_mask(self.layer.mask, pos_T, pos_S, q_BTNH)
             mask = mask if bias is None else (mask + bias).to(q_BTNH.dtype)
         y_BNTH = F.scaled_dot_product_attention(
             q_BTNH.transpose(1, 2),
@@ -70,15 +77,15 @@ class SoftmaxAttention(Attention):
         q_ARH = q_BTKGH.permute(0, 2, 3, 1, 4).reshape(batch * kv_heads, groups * length, -1)
         k_AHS = k_BSKH.permute(0, 2, 3, 1).flatten(0, 1)
         v_ASH = v_BSKH.transpose(1, 2).flatten(0, 1)
-        mask_TS = attention_mask(self.layer, pos_T, pos_S, q_BTNH)
-        if bias is None and not self.stability.changes_scores:  # scale and mask within the product
+        mask_TS = attention_mask(self.layer.mask, pos_T, pos_S, q_BTNH)
+        if bias is None and not self.stability.changes_scores and not self.own_weights:  # scale and mask within the product
             scores_ARS = torch.baddbmm(mask_TS.repeat(groups, 1), q_ARH, k_AHS, alpha=self.scale)
             weights_ARS = torch.softmax(scores_ARS, dim=-1)
         else:
             scores_BNTS = (q_ARH @ k_AHS * self.scale).view(batch, self.n_heads, length, source)
             scores_BNTS = scores_BNTS if bias is None else scores_BNTS + bias
             scores_BNTS = self.stability.scores(scores_BNTS) + mask_TS
-            weights_ARS = torch.softmax(scores_BNTS, dim=-1).view(q_ARH.shape[0], -1, source)
+            weights_ARS = self.weigh(scores_BNTS).view(q_ARH.shape[0], -1, source)
         weights_BNTS = weights_ARS.view(batch, self.n_heads, length, source)
         if self.dropout is not None:
             weights_BNTS = self.dropout(weights_BNTS)

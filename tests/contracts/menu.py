@@ -96,7 +96,7 @@ def reach(net: Transformer, length: int) -> Tensor:
     """Which inputs an output position can see through all layers, (T, S): the product of the layers' masks."""
     seen = torch.eye(length)
     for attn in net.attention():
-        seen = (attention_mask(attn.layer, range(length), range(length), seen) == 0).float() @ seen
+        seen = (attention_mask(attn.layer.mask, range(length), range(length), seen) == 0).float() @ seen
     return seen > 0
 
 

@@ -5,20 +5,15 @@ import math
 import pytest
 import torch
 
-from lab.model.attention_mask import attention_mask, kept
-from lab.model.layer_spec import LayerSpec
+from lab.model.attention_mask import FULL, Chunked, Sliding, attention_mask
 
 DEFINITIONS = {
-    "full": lambda i, j, w: j <= i,
-    "sliding": lambda i, j, w: i - w < j <= i,
-    "chunked": lambda i, j, w: j // w == i // w and j <= i,
+    lambda window: FULL: lambda i, j, w: j <= i,
+    Sliding: lambda i, j, w: i - w < j <= i,
+    Chunked: lambda i, j, w: j // w == i // w and j <= i,
 }
 
-every_mask = pytest.mark.parametrize("mask", DEFINITIONS)
-
-
-def spec(mask, window):
-    return LayerSpec(index=0, mask=mask, window=None if mask == "full" else window)
+every_mask = pytest.mark.parametrize("mask", DEFINITIONS, ids=["full", "sliding", "chunked"])
 
 
 @every_mask
@@ -27,24 +22,24 @@ def spec(mask, window):
     ("pos_T", "pos_S"), [(range(9), range(9)), (range(4, 7), range(7)), (range(7, 8), range(3, 8))]
 )
 def test_a_mask_is_what_its_definition_says(mask, window, pos_T, pos_S):
-    found = attention_mask(spec(mask, window), pos_T, pos_S, torch.zeros((), dtype=torch.float64))
+    found = attention_mask(mask(window), pos_T, pos_S, torch.zeros((), dtype=torch.float64))
     allowed = [[DEFINITIONS[mask](i, j, window) for j in pos_S] for i in pos_T]
     assert found.dtype == torch.float64
     assert found.tolist() == [[0.0 if ok else -math.inf for ok in row] for row in allowed]
 
 
-@pytest.mark.parametrize("mask", ["sliding", "chunked"])
+@pytest.mark.parametrize("mask", [Sliding, Chunked])
 @pytest.mark.parametrize("window", [9, 40])
 def test_a_window_as_long_as_the_sequence_hides_nothing(mask, window):
     like = torch.zeros(())
-    local, full = (attention_mask(spec(kind, window), range(9), range(9), like) for kind in (mask, "full"))
+    local, full = (attention_mask(kind, range(9), range(9), like) for kind in (mask(window), FULL))
     assert torch.equal(local, full)
 
 
 @every_mask
 @pytest.mark.parametrize("window", [1, 3, 5])
 def test_what_is_kept_is_all_that_a_later_query_sees(mask, window):
-    keep = kept(spec(mask, window))
+    keep = mask(window).keeps
     for now in range(12):
         later = {j for i in range(now + 1, 30) for j in range(now + 1) if DEFINITIONS[mask](i, j, window)}
         assert keep is None or later <= set(range(now + 1 - keep, now + 1))

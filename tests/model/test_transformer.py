@@ -197,4 +197,4 @@ def test_layers_that_attend_otherwise_cannot_share(pattern, together, joined):
 def test_layers_that_attend_alike_may_share_though_others_do_not():
     dims = dataclasses.replace(SIZES, n_layers=3)
     net = model(attn=config("attn", "sliding_window", global_every=3), dims=dims, ends={"layers_shared": 1})
-    assert [attn.layer.mask for attn in net.attention()] == ["sliding", "sliding", "full"]
+    assert [type(attn.layer.mask).__name__ for attn in net.attention()] == ["Sliding", "Sliding", "Full"]

@@ -6,9 +6,8 @@ block is the same mask: arXiv:1904.10509, section 4.2.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from lab.model.layer_spec import Mask
+from lab.model.attention_mask import Chunked, Mask
 from lab.model.local_attention import LocalConfig
 
 
@@ -16,4 +15,6 @@ from lab.model.local_attention import LocalConfig
 class Config(LocalConfig):
     """A window that starts anew at every multiple of its width."""
 
-    local_mask: ClassVar[Mask] = "chunked"
+    def local_mask(self, width: int) -> Mask:
+        """So many keys."""
+        return Chunked(width)

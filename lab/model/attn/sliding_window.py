@@ -6,9 +6,8 @@ Command R7B and A. The span of L windowed layers is L W at the most.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from lab.model.layer_spec import Mask
+from lab.model.attention_mask import Mask, Sliding
 from lab.model.local_attention import LocalConfig
 
 
@@ -16,4 +15,6 @@ from lab.model.local_attention import LocalConfig
 class Config(LocalConfig):
     """A window that moves with the query."""
 
-    local_mask: ClassVar[Mask] = "sliding"
+    def local_mask(self, width: int) -> Mask:
+        """So many keys."""
+        return Sliding(width)

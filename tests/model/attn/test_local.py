@@ -7,6 +7,7 @@ import torch
 from contracts.menu import PATHS, SIZES, config, model, shaken, tokens
 
 from lab.errors import ConfigError
+from lab.model.attention_mask import Chunked, Sliding
 from lab.model.layer_spec import LayerSpec
 
 T, N, H = 13, SIZES.n_heads, SIZES.head_dim
@@ -73,9 +74,9 @@ def test_a_window_as_long_as_the_sequence_is_full_attention(name, position, path
 def test_a_share_is_of_the_training_length(name, share, length, width):
     dims = dataclasses.replace(SIZES, max_seq_len=length)
     made = model(attn=config("attn", name, window_share=share), dims=dims)
-    assert [module.layer.window for module in made.attention()] == [width] * SIZES.n_layers
+    assert [module.layer.mask.window for module in made.attention()] == [width] * SIZES.n_layers
     made = model(attn=config("attn", name, window_share=share, window=3), dims=dims)
-    assert [module.layer.window for module in made.attention()] == [3] * SIZES.n_layers
+    assert [module.layer.mask.window for module in made.attention()] == [3] * SIZES.n_layers
 
 
 @torch.no_grad()
@@ -110,8 +111,8 @@ def test_layers_that_see_everything_may_have_a_base_of_their_own(name):
 def test_windows_and_layers_without_positions_go_together(name):
     attn = config("attn", name, window=8, global_every=4, nope_every=4)
     layers = [attn.layer(index, SIZES) for index in range(4)]
-    mask = {"sliding_window": "sliding", "chunked": "chunked"}[name]
-    assert layers[:3] == [LayerSpec(index=i, mask=mask, window=8) for i in range(3)]
+    mask = {"sliding_window": Sliding, "chunked": Chunked}[name](8)
+    assert layers[:3] == [LayerSpec(index=i, mask=mask) for i in range(3)]
     assert layers[3] == LayerSpec(index=3, position_on=False)
 
 
