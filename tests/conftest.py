@@ -1,6 +1,7 @@
 """What all tests share: one thread, an outputs folder a test, a cache for the whole session, runs in a second."""
 
 import atexit
+import itertools
 import logging
 import os
 import shutil
@@ -37,12 +38,19 @@ SMALL = (
 """A run of 20 steps in a fifth of a second."""
 
 
+@pytest.fixture(scope="session")
+def every_outputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Paths of outputs folders without end: making a folder for each of thousands of tests takes long."""
+    parent = tmp_path_factory.mktemp("outputs")
+    return (parent / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """This test's outputs folder."""
+def outputs(every_outputs: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This test's outputs folder; it is not there until something is written."""
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # a run may have set another number
-    folder = tmp_path / "outputs"
+    folder = next(every_outputs)
     monkeypatch.setenv("LAB_OUTPUTS", str(folder))
     return folder
 

@@ -40,6 +40,12 @@ def label(value: Any) -> str | None:
 
 
 @functools.cache
+def section() -> dict[str, Any]:
+    """The ``model`` section of conf/model/tiny.yaml."""
+    return OmegaConf.to_container(OmegaConf.load(conf_dir() / "model" / "tiny.yaml"))
+
+
+@functools.cache
 def values(group: str, name: str) -> dict[str, Any]:
     tree = OmegaConf.create({"model": {"bias": False}})
     tree.choice = OmegaConf.load(conf_dir() / group / f"{name}.yaml")
@@ -67,9 +73,8 @@ def architecture(
         ]
         parts[group] = {part.name: part for part in made} if group in choices.COMBINED else made[0]
     assert not chosen, f"no such group: {list(chosen)}"
-    section = OmegaConf.to_container(OmegaConf.load(conf_dir() / "model" / "tiny.yaml"))
-    section = ModelConfig(**{**section, "tie_embeddings": tied, **(ends or {})})
-    return Architecture(dims=dims, model=section, path=path, **parts)
+    given = ModelConfig(**{**section(), "tie_embeddings": tied, **(ends or {})})
+    return Architecture(dims=dims, model=given, path=path, **parts)
 
 
 def model(*, seed: int = 1, **chosen: Any) -> Transformer:
