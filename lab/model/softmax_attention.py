@@ -78,7 +78,8 @@ class SoftmaxAttention(Attention):
         k_AHS = k_BSKH.permute(0, 2, 3, 1).flatten(0, 1)
         v_ASH = v_BSKH.transpose(1, 2).flatten(0, 1)
         mask_TS = attention_mask(self.layer.mask, pos_T, pos_S, q_BTNH)
-        if bias is None and not self.stability.changes_scores and not self.own_weights:  # scale and mask within the product
+        inside = bias is None and not self.stability.changes_scores and not self.own_weights
+        if inside:  # scale and mask within the product
             scores_ARS = torch.baddbmm(mask_TS.repeat(groups, 1), q_ARH, k_AHS, alpha=self.scale)
             weights_ARS = torch.softmax(scores_ARS, dim=-1)
         else:
