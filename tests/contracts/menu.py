@@ -105,6 +105,27 @@ def reach(net: Transformer, length: int) -> Tensor:
     return seen > 0
 
 
+TIMES = (0, 1, 4, 7, 8, 11, 15)
+"""Output positions whose dependence on the inputs is looked at."""
+
+
+def seen(net: Transformer) -> Tensor:
+    """Which inputs the outputs at ``TIMES`` depend on, by gradients, (a sequence for each and one more, S)."""
+    embedded: list[Tensor] = []
+    handle = net.embedding.register_forward_hook(lambda _, __, out: embedded.append(out))
+    x_BTD, _ = net(tokens(len(TIMES) + 1))
+    handle.remove()
+    outputs_BD = x_BTD[torch.arange(len(TIMES)), torch.tensor(TIMES)]
+    (gradient_BSD,) = torch.autograd.grad(outputs_BD[:, ::3].sum(), embedded)
+    return gradient_BSD.any(dim=-1)
+
+
+def seeable(net: Transformer) -> Tensor:
+    """What ``seen`` has to find by the masks: nothing in the sequence of which no output is looked at."""
+    reached = reach(net, SIZES.max_seq_len)[list(TIMES)]
+    return torch.cat([reached, torch.zeros_like(reached[:1])])
+
+
 def held(thing: Any) -> Iterator[Tensor]:
     """The tensors inside a cache, whatever it is made of."""
     if isinstance(thing, Tensor):

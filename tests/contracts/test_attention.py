@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from contracts.menu import PATHS, SIZES, architecture, config, held, label, model, reach, shaken, tokens
+from contracts.menu import PATHS, SIZES, architecture, config, held, label, model, seeable, seen, shaken, tokens
 from lab import choices
 from lab.model.count import training_flops_per_token
 from lab.model.loss import token_loss
@@ -12,8 +12,16 @@ from lab.training.precision import compute_in
 
 ATTENTIONS, POSITIONS = choices.names("attn"), choices.names("position")
 
+
+def pair(attn, position):
+    """A case of the product, whose inner part is slow: neither the default attention nor common positions."""
+    usual = attn == "mha" or position in ("none", "rope")
+    return pytest.param(attn, position, id=f"{attn}-{position}", marks=[] if usual else pytest.mark.slow)
+
+
 every_attn = pytest.mark.parametrize("attn", ATTENTIONS)
 every_position = pytest.mark.parametrize("position", POSITIONS)
+every_pair = pytest.mark.parametrize(("attn", "position"), [pair(a, p) for a in ATTENTIONS for p in POSITIONS])
 both_paths = pytest.mark.parametrize("path", PATHS)
 
 
@@ -27,23 +35,15 @@ def by_steps(net, ids, lengths):
     return torch.cat(pieces, dim=1), caches
 
 
-@every_attn
-@every_position
+@every_pair
 @both_paths
 def test_no_token_sees_a_later_one(attn, position, path):
-    net, ids = shaken(model(attn=attn, position=position, path=path)), tokens(1)
-    embedded = []
-    net.embedding.register_forward_hook(lambda _, __, out: embedded.append(out))
-    x_BTD, _ = net(ids)
-    seen = reach(net, ids.shape[1])
-    for t in (0, 1, 4, 7, 8, 11, 15):
-        (gradient,) = torch.autograd.grad(x_BTD[0, t, ::3].sum(), embedded, retain_graph=True)
-        assert gradient[0].any(dim=-1).tolist() == seen[t].tolist()
+    net = shaken(model(attn=attn, position=position, path=path))
+    assert seen(net).tolist() == seeable(net).tolist()
 
 
 @torch.no_grad()
-@every_attn
-@every_position
+@every_pair
 @both_paths
 @pytest.mark.parametrize(
     "lengths",
@@ -61,7 +61,9 @@ def test_decoding_with_a_cache_equals_the_whole_forward(attn, position, path, le
 
 @torch.no_grad()
 @every_attn
-@every_position
+@pytest.mark.parametrize(
+    "position", [p if p == "rope" else pytest.param(p, marks=pytest.mark.slow) for p in POSITIONS]
+)
 @both_paths
 def test_a_cache_works_in_bf16(attn, position, path):
     net, ids = model(attn=attn, position=position, path=path).eval(), tokens()
@@ -72,8 +74,7 @@ def test_a_cache_works_in_bf16(attn, position, path):
     torch.testing.assert_close(pieces, whole, rtol=0, atol=2**-6)
 
 
-@every_attn
-@every_position
+@every_pair
 def test_the_paths_agree_in_value_and_gradient(attn, position):
     ids, outcomes = tokens(), []
     for path in PATHS:
@@ -97,7 +98,9 @@ def test_a_cache_holds_what_is_said(attn):
 
 @torch.no_grad()
 @both_paths
-@every_position
+@pytest.mark.parametrize(
+    "position", [p if p in ("none", "rope") else pytest.param(p, marks=pytest.mark.slow) for p in POSITIONS]
+)
 @pytest.mark.parametrize(("kv_heads", "same_as"), [(SIZES.n_heads, "mha"), (1, "mqa")])
 def test_grouped_query_attention_has_the_others_at_its_ends(kv_heads, same_as, position, path):
     grouped = model(attn=config("attn", "gqa", n_kv_heads=kv_heads), position=position, path=path, seed=1)
@@ -131,8 +134,13 @@ def counted(net, ids):
     return counter.get_total_flops() / ids.numel()
 
 
+COUNTED = [(group, name) for group in ("attn", "activation", "block", "stability") for name in choices.names(group)]
+
+
 @pytest.mark.parametrize(
-    "choice", [(g, n) for g in ("attn", "activation", "block", "stability") for n in choices.names(g)], ids=label
+    "choice",
+    [c if c[0] in ("attn", "activation") else pytest.param(c, marks=pytest.mark.slow) for c in COUNTED],
+    ids=label,
 )
 def test_the_flops_formula_equals_the_count_of_torch(choice):
     """In a batch of eight, since what is done once a weight is not counted; and not in the first forward."""
@@ -144,7 +152,7 @@ def test_the_flops_formula_equals_the_count_of_torch(choice):
     assert training_flops_per_token(outline, SIZES.max_seq_len) == formula
 
 
-@pytest.mark.parametrize("attn", ["mha", "mla"])
+@pytest.mark.parametrize("attn", ["mha", pytest.param("mla", marks=pytest.mark.slow)])
 @every_position
 def test_the_flops_formula_knows_the_positions(attn, position):
     """In a batch of eight, since what is computed once a batch is not counted."""

@@ -77,6 +77,7 @@ def test_two_steps_or_a_documented_refusal(chosen):
     assert losses.isfinite().all()
 
 
-@pytest.mark.parametrize(("group", "name"), [(g, n) for g in MODEL_GROUPS for n in MENU[g]])
-def test_a_single_choice_is_never_refused(group, name):
-    assert architecture(**{group: name}).outline().n_layers == SIZES.n_layers
+@pytest.mark.parametrize("group", MODEL_GROUPS)
+def test_a_single_choice_is_never_refused(group):
+    for name in MENU[group]:
+        assert architecture(**{group: name}).outline().n_layers == SIZES.n_layers, name

@@ -6,12 +6,16 @@ import math
 import pytest
 import torch
 
-from contracts.menu import EVERY, PATHS, SIZES, architecture, label, model, reach, shaken, tokens
+from contracts.menu import EVERY, PATHS, SIZES, architecture, label, model, seeable, seen, shaken, tokens
 from lab.model.block import Block
 from lab.model.loss import token_loss
 from lab.training.precision import compute_in
 
 every_choice = pytest.mark.parametrize("choice", EVERY, ids=label)
+also_bf16 = pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=pytest.mark.slow)])
+also_tied = pytest.mark.parametrize(
+    "tied", [pytest.param(False, id="untied"), pytest.param(True, id="tied", marks=pytest.mark.slow)]
+)
 ALL_AT_ONCE = {"stability": ["qk_norm", "z_loss"], "regularization": ["dropout", "weight_decay"]}
 
 NOT_FLAT = {("stability", "norm_head")}
@@ -33,7 +37,7 @@ def objective(net, ids):
 
 
 @every_choice
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@also_bf16
 def test_the_residual_stream_keeps_its_shape_and_stays_fp32(choice, precision):
     net, ids = model(**chosen(choice)), tokens()
     streams = []
@@ -52,19 +56,29 @@ def test_the_residual_stream_keeps_its_shape_and_stays_fp32(choice, precision):
     assert z_BTV.isfinite().all()
 
 
+def gradients(net, ids, precision):
+    """The loss and every parameter's gradient, under one seed of noise."""
+    net.zero_grad()
+    torch.manual_seed(7)
+    with compute_in(precision, "cpu"):
+        loss = objective(net, ids)
+    loss.backward()
+    return {"loss": loss.detach(), **{name: p.grad for name, p in net.named_parameters()}}
+
+
 @every_choice
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_every_parameter_gets_a_finite_gradient_and_soon_one_that_is_not_zero(choice, precision):
+@also_bf16
+def test_training_is_repeatable_and_every_gradient_is_finite_and_soon_not_zero(choice, precision):
     net, ids = model(**chosen(choice)), tokens()
+    first, again = gradients(net, ids, precision), gradients(net, ids, precision)
+    for name, gradient in first.items():
+        assert gradient is not None, name
+        assert torch.equal(gradient, again[name]), f"{name} differs under one seed of noise"
     moved = dict.fromkeys((name for name, _ in net.named_parameters()), False)
-    for _ in range(3):
-        net.zero_grad()
-        torch.manual_seed(0)
-        with compute_in(precision, "cpu"):
-            loss = objective(net, ids)
-        loss.backward()
+    for update in range(3):
+        if update:
+            gradients(net, ids, precision)
         for name, parameter in net.named_parameters():
-            assert parameter.grad is not None, name
             assert parameter.grad.dtype == torch.float32, name
             assert parameter.grad.isfinite().all(), name
             moved[name] |= bool(parameter.grad.count_nonzero())
@@ -73,51 +87,37 @@ def test_every_parameter_gets_a_finite_gradient_and_soon_one_that_is_not_zero(ch
 
 
 @every_choice
-def test_two_builds_of_one_seed_are_equal(choice):
-    first, second = model(**chosen(choice)).state_dict(), model(**chosen(choice)).state_dict()
-    assert list(first) == list(second)
-    for name, tensor in first.items():
-        assert torch.equal(tensor, second[name]), name
+def test_a_build_depends_on_its_seed_alone_and_has_what_the_outline_says(choice):
+    before, arch = torch.get_rng_state(), architecture(**chosen(choice))
+    first, second = (arch.build(study_seed=0, seed=1) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), before), "building draws from the global generator"
+    states = first.state_dict(), second.state_dict()
+    assert list(states[0]) == list(states[1])
+    for name, tensor in states[0].items():
+        assert torch.equal(tensor, states[1][name]), f"two builds of one seed differ in {name}"
+    built = dict(first.named_parameters())
+    outline = {name: p.shape for name, p in arch.outline().named_parameters()}
+    assert {name: p.shape for name, p in built.items()} == outline
+    for name, parameter in built.items():
+        assert parameter.ndim < 2 or name.endswith(".weight"), f"{name} is a matrix that init does not draw"
+        assert parameter.isfinite().all(), name
 
 
+@torch.no_grad()
 @every_choice
-def test_building_leaves_the_global_generator_alone(choice):
-    before = torch.get_rng_state()
-    model(**chosen(choice))
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-@every_choice
-def test_two_forwards_are_equal_in_evaluation(choice):
-    net, ids = model(**chosen(choice)).eval(), tokens()
-    assert torch.equal(net.logits(ids), net.logits(ids))
-
-
-@every_choice
-def test_two_training_steps_are_equal_under_one_seed_of_noise(choice):
-    net, ids = model(**chosen(choice)), tokens()
-    outcomes = []
-    for _ in range(2):
-        net.zero_grad()
-        torch.manual_seed(7)
-        loss = objective(net, ids)
-        loss.backward()
-        outcomes.append([loss.detach(), *(p.grad.clone() for p in net.parameters())])
-    assert all(torch.equal(a, b) for a, b in zip(*outcomes, strict=True))
-
-
-@every_choice
-@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
-def test_the_state_goes_round(choice, tied):
+@also_tied
+def test_the_state_holds_all_and_evaluation_has_no_noise(choice, tied):
     source, target = (model(**chosen(choice), tied=tied, seed=seed).eval() for seed in (1, 2))
     shaken(source)
     target.load_state_dict(source.state_dict())
     ids = tokens()
-    assert torch.equal(source.logits(ids), target.logits(ids))
+    logits = source.logits(ids)
+    assert torch.equal(target.logits(ids), logits), "the state does not hold all"
+    assert torch.equal(source.logits(ids), logits), "two forwards in evaluation differ"
 
 
 @pytest.mark.parametrize("choice", [choice for choice in EVERY if choice not in NOT_FLAT], ids=label)
-@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+@also_tied
 def test_the_first_loss_is_that_of_a_uniform_guess(choice, tied):
     """Logits of variance s² about their mean cost s² / 2 nats, near nothing but for heads drawn by fan-in."""
     net, ids = model(**chosen(choice), tied=tied).eval(), tokens(4)
@@ -132,31 +132,9 @@ def test_the_first_loss_is_that_of_a_uniform_guess(choice, tied):
 
 
 @every_choice
-def test_the_outline_has_the_parameters_of_the_model(choice):
-    arch = architecture(**chosen(choice))
-    built = {name: p.shape for name, p in arch.build(study_seed=0, seed=1).named_parameters()}
-    outline = {name: p.shape for name, p in arch.outline().named_parameters()}
-    assert built == outline
-
-
-@every_choice
-def test_every_matrix_is_called_weight_and_so_is_drawn(choice):
-    for name, parameter in model(**chosen(choice)).named_parameters():
-        assert (parameter.ndim < 2) or name.endswith(".weight"), name
-        assert parameter.isfinite().all(), name
-
-
-@every_choice
 def test_no_sequence_sees_another_and_no_token_a_later_one(choice):
-    net, ids = shaken(model(**chosen(choice))).eval(), tokens()
-    embedded = []
-    net.embedding.register_forward_hook(lambda _, __, out: embedded.append(out))
-    x_BTD, _ = net(ids)
-    seen = reach(net, ids.shape[1])
-    for t in (0, 1, 4, 7, 8, 11, 15):
-        (gradient,) = torch.autograd.grad(x_BTD[1, t, ::3].sum(), embedded, retain_graph=True)
-        assert not gradient[0].any()
-        assert gradient[1].any(dim=-1).tolist() == seen[t].tolist()
+    net = shaken(model(**chosen(choice))).eval()
+    assert seen(net).tolist() == seeable(net).tolist()
 
 
 @pytest.mark.parametrize("path", PATHS)
