@@ -5,13 +5,13 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
+from each import for_each
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("lab/**/*.py"), *ROOT.glob("hydra_plugins/**/*.py"), *ROOT.glob("scripts/*.py")])
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each(SOURCES)
 def test_files_and_functions_are_short(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 300

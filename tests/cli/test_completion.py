@@ -58,7 +58,34 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize(("line", "found"), LINES, ids=[line for line, _ in LINES])
+OFTEN = {
+    "lab nope ",
+    "lab --v",
+    "lab train norm=r",
+    "lab train seed=2 norm=r",
+    "lab train [ norm=r",
+    "lab train ./",
+    "lab explain norm=r",
+    "lab explain --format=js",
+    "lab table outp",
+    "lab table --fo",
+    "lab data l",
+    "lab train model=t",
+    "lab train -m seed=1,2 norm=r",
+    "lab train --mul",
+    "lab train preset_",
+    "lab presets gem",
+}
+"""Lines whose way another line goes too: left to the slow tests."""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        pytest.param(line, found, id=line, marks=[pytest.mark.slow] if line in OFTEN else [])
+        for line, found in LINES
+    ],
+)
 def test_what_a_line_could_become(line, found, here, capsys):
     assert candidates(line) == found
     assert capsys.readouterr() == ("", "")
@@ -92,10 +119,10 @@ def bin_folder(tmp_path) -> Path:
 @pytest.mark.parametrize(
     ("line", "breaks", "replies"),
     [
-        ("lab tr", "=:", ["train"]),
         ("lab train norm=", "=:", choices.names("norm")),  # bash replaces what stands after the =
-        ("lab train norm=", ":", group("norm")),
-        ("lab explain train.st", "=:", ["train.steps="]),
+        pytest.param("lab tr", "=:", ["train"], marks=pytest.mark.slow),
+        pytest.param("lab train norm=", ":", group("norm"), marks=pytest.mark.slow),
+        pytest.param("lab explain train.st", "=:", ["train.steps="], marks=pytest.mark.slow),
     ],
 )
 def test_the_script_in_bash(line, breaks, replies, here, bin_folder):
@@ -116,6 +143,7 @@ def test_the_script_in_bash(line, breaks, replies, here, bin_folder):
     assert found == replies
 
 
+@pytest.mark.slow
 def test_a_query_is_quick_and_loads_no_torch(here):
     def seconds(line):
         env = {**os.environ, "COMP_LINE": line}

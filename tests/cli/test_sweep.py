@@ -33,6 +33,7 @@ def statuses(outputs):
     return {record["config"]["seed"]: record["status"] for record in read_results([outputs])[0]}
 
 
+@pytest.mark.slow
 def test_a_sweep_trains_each_combination_once_and_says_so(here, run, outputs):
     status, out, err = run("train", *FEW, "-m", "seed=1,2")
     assert (status, err) == (0, "")
@@ -62,6 +63,7 @@ def test_a_single_run_that_fails_says_one_line(here, run, outputs, failing):
     assert statuses(outputs) == {1: "failed"}
 
 
+@pytest.mark.slow
 def test_a_bug_in_one_run_of_a_sweep_shows_its_traceback_and_counts(here, run, monkeypatch):
     from lab.training import run as training
 
@@ -78,6 +80,7 @@ def _job(launch, overrides, index, pipe):
     pipe.send((os.getpid(), launch([overrides], index)))
 
 
+@pytest.mark.slow
 def test_failures_come_back_from_a_launcher_of_other_processes(here, run, outputs, failing, monkeypatch):
     from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 
@@ -106,6 +109,7 @@ def test_failures_come_back_from_a_launcher_of_other_processes(here, run, output
     assert len({*processes, os.getpid()}) == 3
 
 
+@pytest.mark.slow
 def test_a_seed_sweep_is_planned_once_a_variant(here, run, monkeypatch):
     from lab.study import sweeper
     from lab.training import run as training

@@ -2,12 +2,12 @@
 
 import ast
 import dataclasses
-import functools
 import inspect
 import re
 import textwrap
 
 import pytest
+from each import for_each
 from omegaconf import OmegaConf
 
 from lab import choices
@@ -25,7 +25,7 @@ NO_PAPER = {("init", "normal"), ("schedule", "constant"), ("schedule", "linear")
 NEEDED = {("data", "text"): ["data.file=book.txt"]}
 """What a choice cannot do without, and YAML cannot know."""
 
-every_choice = pytest.mark.parametrize(("group", "name"), EVERY, ids=map("=".join, EVERY))
+every_choice = for_each(EVERY)
 
 
 def yaml(group, name):
@@ -38,7 +38,7 @@ def values(group, name):
     return OmegaConf.to_container(tree, resolve=True)["choice"]
 
 
-@pytest.mark.parametrize("group", choices.GROUPS)
+@for_each(choices.GROUPS)
 def test_each_module_has_a_yaml_and_each_yaml_a_module(group):
     assert sorted(path.stem for path in (conf_dir() / group).glob("*.yaml")) == choices.names(group)
 
@@ -62,27 +62,29 @@ def test_each_model_has_all_sizes_and_decodes(name):
     assert compose_config([f"model={name}"]).model == ModelConfig(**yaml("model", name))
 
 
-@functools.cache
 def composed(number):
     """The run that takes choice ``number`` of every group, since composing for each choice alone takes long."""
     menu = {group: choices.names(group) for group in choices.GROUPS}
     taken = [(group, names[number % len(names)]) for group, names in menu.items()]
-    return compose_config([*map("=".join, taken), *(word for choice in taken for word in NEEDED.get(choice, []))])
+    words = [*map("=".join, taken), *(word for choice in taken for word in NEEDED.get(choice, []))]
+    return compose_config(words), taken
 
 
-@every_choice
-def test_every_choice_decodes_to_what_its_yaml_says(group, name):
-    part = getattr(composed(choices.names(group).index(name)), group)
-    if group in choices.COMBINED:
-        assert list(part) == [name]
-        part = part[name]
-    expected = yaml(group, name)
-    if (group, name) in NEEDED:
-        expected |= {"file": ["book.txt"]}
-    assert dataclasses.asdict(part) == expected
+@pytest.mark.parametrize("number", range(max(len(choices.names(group)) for group in choices.GROUPS)))
+def test_every_choice_decodes_to_what_its_yaml_says(number):
+    run, taken = composed(number)
+    for group, name in taken:
+        part = getattr(run, group)
+        if group in choices.COMBINED:
+            assert list(part) == [name]
+            part = part[name]
+        expected = yaml(group, name)
+        if (group, name) in NEEDED:
+            expected |= {"file": ["book.txt"]}
+        assert dataclasses.asdict(part) == expected, f"{group}={name}"
 
 
-@pytest.mark.parametrize(("group", "name"), COMBINED, ids=map("=".join, COMBINED))
+@for_each(COMBINED)
 def test_choices_that_combine_name_their_package(group, name):
     first = (conf_dir() / group / f"{name}.yaml").read_text().splitlines()[0]
     assert first == f"# @package {group}.{name}"

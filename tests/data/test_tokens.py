@@ -150,6 +150,7 @@ print(tokens.prepare(Memory(name="memory"), bpe.Config(name="bpe", vocab_size=27
 """
 
 
+@pytest.mark.slow
 def test_four_processes_build_each_entry_once(tmp_path):
     built = tmp_path / "built"
     command = [sys.executable, "-c", PROCESS, str(Path(__file__).parent), str(built)]

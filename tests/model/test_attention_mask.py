@@ -1,9 +1,11 @@
 """Masks against their definition, key by key."""
 
+import itertools
 import math
 
 import pytest
 import torch
+from each import for_each
 
 from lab.model.attention_mask import FULL, Chunked, Sliding, attention_mask
 
@@ -16,12 +18,12 @@ DEFINITIONS = {
 every_mask = pytest.mark.parametrize("mask", DEFINITIONS, ids=["full", "sliding", "chunked"])
 
 
-@every_mask
-@pytest.mark.parametrize("window", [1, 3, 8, 9])
-@pytest.mark.parametrize(
-    ("pos_T", "pos_S"), [(range(9), range(9)), (range(4, 7), range(7)), (range(7, 8), range(3, 8))]
-)
-def test_a_mask_is_what_its_definition_says(mask, window, pos_T, pos_S):
+POSITIONS = [(range(9), range(9)), (range(4, 7), range(7)), (range(7, 8), range(3, 8))]
+
+
+@for_each(itertools.product(DEFINITIONS, [1, 3, 8, 9], POSITIONS))
+def test_a_mask_is_what_its_definition_says(mask, window, positions):
+    pos_T, pos_S = positions
     found = attention_mask(mask(window), pos_T, pos_S, torch.zeros((), dtype=torch.float64))
     allowed = [[DEFINITIONS[mask](i, j, window) for j in pos_S] for i in pos_T]
     assert found.dtype == torch.float64

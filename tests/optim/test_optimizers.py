@@ -133,7 +133,10 @@ def run_config(request):
     return request.getfixturevalue("config")
 
 
-@every_optimizer
+@pytest.mark.parametrize(
+    "name",
+    [n if n in ("adamw", "muon") else pytest.param(n, marks=pytest.mark.slow) for n in choices.names("optim")],
+)
 def test_the_state_goes_through_a_checkpoint(name, run_config, tmp_path):
     """Two steps, a checkpoint, two more in another state: equal bit for bit to four."""
     planned = plan(run_config(f"optim={name}", "regularization=weight_decay", "model.max_seq_len=16"))

@@ -8,10 +8,8 @@ from oracles import composed
 from oracles.cases import CASES, WITHOUT
 from oracles.compare import SIZES, Case, compare
 
-PATHS = ("plain", "sdpa")
 
-
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", ["plain", pytest.param("sdpa", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_preset_equals_its_reference(case: Case, path: str):
     found = compare(case, path=path)
@@ -31,7 +29,9 @@ def test_cases_have_names_of_their_own():
     assert len({str(case) for case in CASES}) == len(CASES)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gemma3", "llama4", "transformer_2017"])
+@pytest.mark.parametrize(
+    "name", ["gemma3", *(pytest.param(n, marks=pytest.mark.slow) for n in ("gpt2", "llama4", "transformer_2017"))]
+)
 def test_what_is_put_together_here_is_what_hydra_composes(name):
     changed = {**SIZES, "norm.eps": 1e-4, "position": "none"}
     words = [f"{key}={value}" for key, value in changed.items()]

@@ -1,7 +1,9 @@
+import itertools
 import math
 
 import pytest
 from contracts.menu import config, values
+from each import for_each
 
 from lab import choices
 from lab.errors import ConfigError
@@ -13,17 +15,14 @@ def factors(schedule, steps):
     return [schedule.factor(step, steps) for step in range(steps)]
 
 
-@every_schedule
-@pytest.mark.parametrize("steps", [1, 2, 7, 20, 600])
-@pytest.mark.parametrize("warmup_share", [0, 0.05, 0.5, 0.99])
+@for_each(itertools.product(choices.names("schedule"), [1, 2, 7, 20, 600], [0, 0.05, 0.5, 0.99]))
 def test_factors_lie_between_zero_and_one(name, steps, warmup_share):
     made = factors(config("schedule", name, warmup_share=warmup_share), steps)
     assert all(0 <= value <= 1 for value in made)
     assert made[0] > 0
 
 
-@every_schedule
-@pytest.mark.parametrize("warmup_share", [0, 0.05, 0.5])
+@for_each(itertools.product(choices.names("schedule"), [0, 0.05, 0.5]))
 def test_rises_evenly_from_near_zero_and_then_never_again(name, warmup_share):
     steps, warmup = 100, round(100 * warmup_share)
     made = factors(config("schedule", name, warmup_share=warmup_share), steps)

@@ -2,6 +2,7 @@ import time
 
 import numpy as np
 import pytest
+from each import for_each
 
 from lab.stats.spikes import LOCAL, SHIFT_AFTER, Spikes, local, log_norm
 
@@ -58,13 +59,20 @@ def random_series(seed):
     return x
 
 
-@pytest.mark.parametrize("seed", range(50))
+@for_each(range(12))
 def test_equals_the_protocol_line_by_line(seed):
     x = random_series(seed)
     assert local(x) == slow_local(x)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.slow
+@for_each(range(12, 50))
+def test_equals_the_protocol_line_by_line_in_more_series(seed):
+    x = random_series(seed)
+    assert local(x) == slow_local(x)
+
+
+@for_each(range(5))
 def test_other_windows(seed):
     x = random_series(seed)
     ours, theirs = local(x, w=40, w_min=8, k=4.0), slow_local(x, w=40, w_min=8, k=4.0)
@@ -78,7 +86,7 @@ def test_the_random_series_hold_what_they_should():
     assert any(f.spikes == 0 for f in found)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each(range(20))
 def test_a_jump_at_step_200_of_a_falling_loss(seed):
     x = falling_loss(400, seed)
     x[200] += 0.5

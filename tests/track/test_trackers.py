@@ -65,7 +65,9 @@ def test_every_step_is_told(listened):
     assert trained.result["final_loss"] is not None
 
 
-@pytest.mark.parametrize("method", ["__init__", "log", "finish"])
+@pytest.mark.parametrize(
+    "method", ["log", *(pytest.param(method, marks=pytest.mark.slow) for method in ("__init__", "finish"))]
+)
 def test_one_that_fails_changes_nothing(listened, train, tmp_path, monkeypatch, caplog, method):
     def fail(*args):
         raise ConnectionError("no\nnetwork")

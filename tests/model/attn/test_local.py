@@ -40,7 +40,7 @@ def slow(w, x, n_kv_heads, allowed):
 @every_kind
 @both_paths
 @pytest.mark.parametrize("heads_per_kv", [1, 2])
-@pytest.mark.parametrize("window", [1, 2, 4, 5, 12, 13, 40])
+@pytest.mark.parametrize("window", [1, 4, 5, 13, *(pytest.param(w, marks=pytest.mark.slow) for w in (2, 12, 40))])
 def test_equals_a_softmax_over_the_keys_in_reach(name, window, heads_per_kv, path):
     attn = config("attn", name, window=window, heads_per_kv=heads_per_kv)
     module = shaken(model(attn=attn, position="none", path=path).double()).attention()[0]

@@ -14,9 +14,10 @@ from lab.model.loss import token_loss
     ("words", "norm", "block"),
     [
         (["init=fixup"], "none", "fixup"),
-        (["init=fixup", "norm=layernorm"], "layernorm", "fixup"),
-        (["block=pre", "init=fixup"], "none", "pre"),
-        (["init=gpt2"], "rmsnorm", "pre"),
+        (["block=pre", "init=fixup", "norm=layernorm"], "layernorm", "pre"),
+        pytest.param(["init=fixup", "norm=layernorm"], "layernorm", "fixup", marks=pytest.mark.slow),
+        pytest.param(["block=pre", "init=fixup"], "none", "pre", marks=pytest.mark.slow),
+        pytest.param(["init=gpt2"], "rmsnorm", "pre", marks=pytest.mark.slow),
     ],
 )
 def test_it_brings_its_norm_and_block_unless_others_are_said(words, norm, block):

@@ -14,6 +14,9 @@ INSIDE = {
 TABLES = {"embedding.weight", "position.table.weight", "head.weight"}
 
 
+ONCE = {("adamw", "gpt2"), ("muon", "mup")}
+"""Pairs that the fast tests train; the slow ones train all."""
+
 OFF = {"form": "coupled", "embeddings": False, "norms": False, "biases": False}
 
 
@@ -69,8 +72,14 @@ def test_independent_decay_is_the_rate_whatever_the_learning_rate(lr):
     assert [lr * rates[name] for name in INSIDE] == pytest.approx([0.3] * len(INSIDE), rel=1e-15)
 
 
-@pytest.mark.parametrize("optim", choices.names("optim"))
-@pytest.mark.parametrize("init", ["gpt2", "mup"])
+@pytest.mark.parametrize(
+    ("optim", "init"),
+    [
+        pytest.param(optim, init, marks=[] if (optim, init) in ONCE else pytest.mark.slow)
+        for optim in choices.names("optim")
+        for init in ("gpt2", "mup")
+    ],
+)
 def test_a_step_takes_the_schedules_share_of_the_independent_rate_from_every_weight(request, optim, init):
     """Whatever the optimizer and the init make of a parameter's learning rate."""
     run_config, form = request.getfixturevalue("config"), "regularization.weight_decay.form=independent"
