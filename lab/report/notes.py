@@ -28,6 +28,7 @@ def footer(records: Sequence[Record], rows: Sequence[Row]) -> list[list[str]]:
         _names("{}", (config_of(record).get("device") for record in records)),
         _names("{}", (config_of(record).get("precision") for record in records)),
         _names("threads {}", (config_of(record).get("threads") for record in records)),
+        _matched(records),
     ]
     few = min(row.n for row in rows) < SEEDS_FOR_VERDICTS
     read = [
@@ -37,6 +38,19 @@ def footer(records: Sequence[Record], rows: Sequence[Row]) -> list[list[str]]:
         f"differences, no verdicts: {f'n < {SEEDS_FOR_VERDICTS}' if few else 'no test was run'}",
     ]
     return [[piece for piece in line if piece] for line in (shared, read)]
+
+
+def _matched(records: Sequence[Record]) -> str:
+    """What all runs were made equal in, where they were, and how nearly."""
+    matches = [record.get("match") for record in records]
+    if not all(isinstance(match, Mapping) for match in matches):
+        return ""
+    kinds = {(match["by"], " ".join(match["to"]) or "the default configuration") for match in matches if match}
+    if len(kinds) > 1:
+        return ""
+    by, to = kinds.pop()
+    furthest = max(abs(match["residual"]) for match in matches if match)
+    return f"matched in {by} to {to}, within {100 * furthest:.2f} %"
 
 
 def reasons(records: Iterable[Record]) -> list[str]:

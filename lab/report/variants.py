@@ -3,13 +3,14 @@
 Nothing is asked for: the configs are compared. Runs that are equal in everything but their seeds, and what
 cannot change a result (``IGNORED``), are one variant. A setting inside a component is compared only among
 variants that chose the same component, so ``norm=layernorm`` against ``norm=rmsnorm`` does not drag their
-different ``norm.eps`` defaults into the label. A data file counts as what it holds, not as its path.
+different ``norm.eps`` defaults into the label; and where several presets meet, what comes with a preset is compared
+among its own runs alone. A data file counts as what it holds, not as its path.
 """
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,9 @@ IGNORED = ("seed", "study_seed", *NO_EFFECT)
 
 WORDS = ("norm", "block", "activation", "attn", "position")
 """The components that describe a model in words, in that order."""
+
+PRESET = (*WORDS, *COMBINED, "init", "model")
+"""The sections that a preset sets."""
 
 HASHED = ("data", "tokenizer")
 """What is told apart by its hash where the settings are equal."""
@@ -68,7 +72,7 @@ class _Group:
 
 def variants(records: Iterable[Record]) -> list[Variant]:
     """Group runs into variants, in the natural order of their labels."""
-    groups = _groups(records)
+    groups = _by_preset(_groups(records))
     differing = _differing([group.settings for group in groups])
     seen = _hashes_seen(groups)
     found = []
@@ -153,6 +157,20 @@ def _groups(records: Iterable[Record]) -> list[_Group]:
             key = tuple(hash_of(record, kind) or lone[kind] or UNKNOWN for kind in HASHED)
             by_hash.setdefault(key, []).append(record)
         groups += [_Group(settings, dict(zip(HASHED, key, strict=True)), runs) for key, runs in by_hash.items()]
+    return groups
+
+
+def _by_preset(groups: list[_Group]) -> list[_Group]:
+    """The groups, where they come from several presets with these for a scope of what a preset sets."""
+    presets = [str(config_of(group.records[0]).get("preset") or "none") for group in groups]
+    if len(set(presets)) < 2:
+        return groups
+    for group, preset in zip(groups, presets, strict=True):
+        own = (
+            replace(s, scope=f"preset={preset} {s.scope}") if s.key.partition(".")[0] in PRESET else s
+            for s in group.settings
+        )
+        group.settings = (_Setting("preset", "", preset), *own)
     return groups
 
 

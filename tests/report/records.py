@@ -68,6 +68,7 @@ def record(run, *, loss=3.2, status="done", **changes):
         "epochs": 0.41,
         "tokens_per_s": 15000.0,
         "peak_memory_mib": 512.0,
+        "match": None,
         "hashes": {"data": "1a2b3c4d5e6f", "tokenizer": "99aabbccddee", "batches": "00", "tensors": {}},
     }
     fields = {key: changes.pop(key) for key in list(changes) if key in made or key == "env"}

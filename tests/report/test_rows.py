@@ -104,6 +104,26 @@ def test_a_key_that_older_runs_lack():
     assert sorted(labels(old, record("b"))) == ["norm.eps=1e-06", "rmsnorm pre swiglu gqa rope"]
 
 
+def test_presets_are_named_and_what_comes_with_them_is_not():
+    gpt2 = {"preset": "gpt2", "norm": LAYERNORM, "block": {"name": "post"}, "model__dim": 64}
+    olmo2 = {"preset": "olmo2", "init": {"name": "olmo2", "sd": 0.02}}
+    found = labels(record("a", **gpt2), record("b", **olmo2), record("c", **{**gpt2, "block": {"name": "pre"}}))
+    assert found == ["preset=gpt2 block=post", "preset=gpt2 block=pre", "preset=olmo2"]
+    assert labels(record("a", **gpt2), record("b", preset="none")) == ["preset=gpt2", "preset=none"]
+    steps = labels(record("a", **gpt2), record("b", **olmo2, train__steps=60))
+    assert steps == ["preset=gpt2 train.steps=600", "preset=olmo2 train.steps=60"]
+
+
+def test_one_preset_is_like_none():
+    both = labels(record("a", preset="gpt2"), record("b", preset="gpt2", norm=LAYERNORM))
+    assert both == ["norm=layernorm", "norm=rmsnorm"]
+
+
+def test_a_preset_is_no_variant_of_its_own_settings():
+    (row,) = rows([record("a", preset="gpt2"), record("b", preset="none", seed=2)])
+    assert row.n == 2
+
+
 def test_numbers_order_as_numbers():
     sizes = [record(f"r{dim}", model__dim=dim) for dim in (64, 1024, 128, 8)]
     assert labels(*sizes) == [f"model.dim={dim}" for dim in (8, 64, 128, 1024)]

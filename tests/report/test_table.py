@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from lab.report.notes import si
+from lab.report.notes import footer, si
+from lab.report.rows import rows
 from lab.report.table import as_json, as_text
 from report.records import LAYERNORM, record, study
 
@@ -124,3 +125,11 @@ def test_text_from_runs_is_not_markup():
 )
 def test_si(value, text):
     assert si(value) == text
+
+
+def test_matched_runs_say_so_once():
+    match = {"by": "params", "to": [], "d_ff": 8, "target": 100.0, "value": 99.6, "residual": -0.004}
+    runs = [record("a", match=match), record("b", norm=LAYERNORM, match={**match, "residual": 0.001})]
+    lines = " ".join(piece for line in footer(runs, rows(runs)) for piece in line)
+    assert "matched in params to the default configuration, within 0.40 %" in lines
+    assert "matched" not in " ".join(footer([*runs, record("c")], rows(runs))[0])
