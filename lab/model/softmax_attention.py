@@ -63,7 +63,7 @@ class SoftmaxAttention(Attention):
             attn_mask=mask,
             is_causal=plain_causal,
             scale=self.scale,
-            enable_gqa=self.n_kv_heads != self.n_heads,
+            enable_gqa=k_BSKH.shape[2] != self.n_heads,
         )
         return y_BNTH.transpose(1, 2)
 
@@ -71,7 +71,7 @@ class SoftmaxAttention(Attention):
         self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
     ) -> Tensor:
         batch, length, source = q_BTNH.shape[0], len(pos_T), len(pos_S)
-        kv_heads, groups = self.n_kv_heads, self.n_heads // self.n_kv_heads
+        kv_heads, groups = k_BSKH.shape[2], self.n_heads // k_BSKH.shape[2]
         # Queries that share a key/value head become more rows of one product: (B K, G T, H) x (B K, H, S).
         q_BTKGH = q_BTNH.reshape(batch, length, kv_heads, groups, -1)
         q_ARH = q_BTKGH.permute(0, 2, 3, 1, 4).reshape(batch * kv_heads, groups * length, -1)
