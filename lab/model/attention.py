@@ -64,6 +64,10 @@ class DotProductConfig(AttnConfig):
         n_kv_heads = self.kv_heads(dims)
         if dims.n_heads % n_kv_heads:
             raise ConfigError(f"attn.n_kv_heads {n_kv_heads} does not divide model.n_heads {dims.n_heads}")
+        return self.branch(dims, layer, parts)
+
+    def branch(self, dims: Dims, layer: LayerSpec, parts: AttnParts) -> Attention:
+        """The module of one layer, for sizes that go together; kinds with one of their own make that."""
         return DotProductAttention(self, dims, layer, parts)
 
 
@@ -85,10 +89,14 @@ class GroupedConfig(DotProductConfig):
 
     def kv_heads(self, dims: Dims) -> int:
         """As configured, or by the ratio."""
+        return self.kv_groups(dims.n_heads)
+
+    def kv_groups(self, n_heads: int) -> int:
+        """In how many groups so many heads share keys and values."""
         if self.n_kv_heads is not None:
             return self.n_kv_heads
-        most = max(1, dims.n_heads // self.heads_per_kv)
-        return next(k for k in range(most, 0, -1) if dims.n_heads % k == 0)
+        most = max(1, n_heads // self.heads_per_kv)
+        return next(k for k in range(most, 0, -1) if n_heads % k == 0)
 
 
 def last_of(every: int | None, index: int) -> bool:
@@ -160,6 +168,7 @@ class DotProductAttention(SoftmaxAttention):
         k_BTKH = self.k(x_BTD).view(batch, length, self.n_kv_heads, self.head_dim)
         v_BTKH = self.v(x_BTD).view(batch, length, self.n_kv_heads, self.head_dim)
         q_BTNH, k_BTKH, v_BTKH = self.stability.qkv(q_BTNH, k_BTKH, v_BTKH)
+        v_BTKH = self.values(v_BTKH, shared)
         pos_T = range(offset, offset + length)
         turned_BTNH, k_BTKH = self.position.rotate(q_BTNH, k_BTKH, pos_T)
         q_BTNH, k_BTKH = self.stability.rotated(turned_BTNH, k_BTKH, pos_T)
@@ -167,7 +176,15 @@ class DotProductAttention(SoftmaxAttention):
         pos_S = range(pos_T.stop - k_BSKH.shape[1], pos_T.stop)
         bias = self.position.score_bias(turned_BTNH, pos_T, pos_S, self.scale)
         y_BTNH = self.attend(q_BTNH, k_BSKH, v_BSKH, pos_T, pos_S, bias)
-        return self.out(y_BTNH.flatten(2)), {}
+        return self.out(self.heads(y_BTNH, x_BTD).flatten(2)), {}
+
+    def values(self, v_BTKH: Tensor, shared: dict[str, Any] | None) -> Tensor:
+        """Change new values before they are cached; here they stay."""
+        return v_BTKH
+
+    def heads(self, y_BTNH: Tensor, x_BTD: Tensor) -> Tensor:
+        """Change what the heads found before the output projection; here it stays."""
+        return y_BTNH
 
     def new_cache(self) -> KVCache:
         """An empty cache."""

@@ -94,4 +94,6 @@ class SoftmaxAttention(Attention):
         y_BKGTH = (weights_ARS @ v_ASH).view(batch, kv_heads, groups, length, -1)
         y_BTNH = y_BKGTH.permute(0, 3, 1, 2, 4).flatten(2, 3)
         extra = self.position.value_bias(weights_BNTS, pos_T, pos_S)
-        return y_BTNH if extra is None else y_BTNH + extra
+        if extra is None:
+            return y_BTNH
+        return y_BTNH + extra.repeat(1, 1, 1, y_BTNH.shape[-1] // extra.shape[-1])  # wide values: once a width
