@@ -50,6 +50,8 @@ class PowerNorm(nn.Module):
         return (x / size * self.gain_D).to(x_BTD.dtype)
 '''
 
+pytestmark = pytest.mark.slow
+
 RUN = ("data=text", "data.file=text.txt", "tokenizer=byte", "model=tiny", "threads=1", "train.steps=2")
 
 
@@ -89,7 +91,6 @@ def test_help_and_completion_list_it(python):
     assert "did you mean 'powernorm'?" in wrong.stderr
 
 
-@pytest.mark.slow
 def test_it_is_explained_and_trained_and_checked(python, outputs):
     explained = python("-m", "lab", "explain", *RUN, "norm=powernorm", "--format", "json")
     facts = json.loads(explained.stdout)
@@ -104,14 +105,12 @@ def test_it_is_explained_and_trained_and_checked(python, outputs):
     assert wrong.stderr == "lab train: norm.power 0.0 must be > 0\n"
 
 
-@pytest.mark.slow
 def test_the_contracts_find_it_and_hold(python, copy):
     found = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/contracts", "-k", "powernorm", cwd=copy)
     assert found.returncode == 0, found.stdout
     assert " passed" in found.stdout
 
 
-@pytest.mark.slow
 def test_a_norm_of_someone_elses_package(python, here, tmp_path, outputs):
     package = tmp_path / "path/their_pkg"
     package.mkdir(parents=True)

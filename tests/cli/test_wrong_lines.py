@@ -139,35 +139,52 @@ ELSEWHERE = [
     ("completion", "-sc install=fish", 2, ["'install=fish'", "install=bash"]),
 ]
 
-OFTEN = {
-    "seed",
-    "empty-file",
-    "threads",
-    "config-path",
-    "added-inner-key",
-    "torn-yaml",
-    "precision-far",
-    "folder",
-    "cfg-package",
-    "part-of-a-step",
-    "few-words",
-    "key-of-combined",
-    "interpolation",
-    "sweep-key",
-    "lr-zero",
-    "nan",
-    "key-below-value",
-    "launcher",
-    "word-for-count",
-    "empty-yaml",
-    "not-set",
-    "section",
-    "true-for-number",
-    "lr-nan",
-    "layers",
-    "sweep-size",
+FAST = {
+    "group",
+    "choice",
+    "key",
+    "key-of-other-choice",
+    "added-key",
+    "alias",
+    "no-choice",
+    "no-key",
+    "open-list",
+    "several-values",
+    "list-of-one",
+    "removed-group",
+    "none-and-others",
+    "combined",
+    "word-for-number",
+    "range",
+    "heads",
+    "precision",
+    "no-gpu",
+    "vocabulary",
+    "scale",
+    "preset",
+    "match-key",
+    "match-width",
+    "no-file",
+    "missing-file",
+    "binary-file",
+    "option",
+    "near-option",
+    "sweep-and-show",
+    "show-what",
+    "resolve",
+    "rerun",
+    "config-dir",
+    "explain-sweep",
+    "sweep-choice",
+    "sweep-value",
+    "command",
+    "format",
+    "path",
+    "subcommand",
+    "explain-option",
+    "completion",
 }
-"""Rows whose way is gone by another row too: left to the slow tests, since Hydra takes its time for each."""
+"""Rows that between them go every way to a message: Hydra takes its time for each, so the others are slow."""
 
 
 def row(case):
@@ -175,7 +192,7 @@ def row(case):
     argv = shlex.split(line)
     if case in WRONG:
         argv[1:1] = SMALL.split()
-    return pytest.param(argv, status, words, id=name, marks=[pytest.mark.slow] if name in OFTEN else [])
+    return pytest.param(argv, status, words, id=name, marks=[] if name in FAST else pytest.mark.slow)
 
 
 def everything_below(folder):
@@ -209,8 +226,10 @@ def test_one_line_says_what_is_wrong_and_nothing_is_written(argv, status, words,
     assert not outputs.exists()
 
 
-@pytest.mark.parametrize("extra", [[], ["-m", "seed=1,2"]], ids=["run", "sweep"])
-@pytest.mark.parametrize("place", ["text.txt/deeper", "/proc/nope"])
+@pytest.mark.parametrize(
+    "extra", [pytest.param([], id="run"), pytest.param(["-m", "seed=1,2"], id="sweep", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("place", ["text.txt/deeper", pytest.param("/proc/nope", marks=pytest.mark.slow)])
 def test_outputs_that_cannot_be_made_are_said_once(place, extra, here, run, monkeypatch):
     monkeypatch.setenv("LAB_OUTPUTS", str(here / place))
     status, out, err = run("train", *SMALL.split(), *extra)
@@ -225,7 +244,7 @@ def test_outputs_that_cannot_be_made_are_said_once(place, extra, here, run, monk
         (["train", "norm=rmsnrom"], 1),
         pytest.param(["train", *SMALL.split(), "norm.eps=-1"], 1, marks=pytest.mark.slow),
         pytest.param(["train", "-m", *SMALL.split(), "norm=rmsnorm,none", "norm.eps=1"], 1, marks=pytest.mark.slow),
-        (["train", "--nonsense"], 2),
+        pytest.param(["train", "--nonsense"], 2, marks=pytest.mark.slow),
     ],
     ids=["compose", "decode", "sweep", "option"],
 )

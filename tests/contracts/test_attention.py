@@ -139,7 +139,7 @@ COUNTED = [(group, name) for group in ("attn", "activation", "block", "stability
 
 @pytest.mark.parametrize(
     "choice",
-    [c if c[0] in ("attn", "activation") else pytest.param(c, marks=pytest.mark.slow) for c in COUNTED],
+    [c if c[0] == "attn" else pytest.param(c, marks=pytest.mark.slow) for c in COUNTED],
     ids=label,
 )
 def test_the_flops_formula_equals_the_count_of_torch(choice):

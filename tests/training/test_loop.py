@@ -30,7 +30,13 @@ def gradients(run):
     return loss.item(), {name: p.grad.clone() for name, p in state.model.named_parameters()}
 
 
-@pytest.mark.parametrize("overrides", [(), ("stability=[qk_norm,z_loss]",)], ids=["plain", "z_loss"])
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        pytest.param((), id="plain", marks=pytest.mark.slow),
+        pytest.param(("stability=[qk_norm,z_loss]",), id="z_loss"),
+    ],
+)
 @pytest.mark.parametrize("micro", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_accumulation_is_the_whole_batch(begin, overrides, micro):
     loss, whole = gradients(begin(*overrides))
@@ -79,6 +85,7 @@ def norms(folder):
     return [json.loads(line)["grad_norm"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_norms_are_logged_before_clipping(train):
     tiny = train("optim.grad_clip=1e-3")
     assert min(norms(tiny.folder)) > 0.1

@@ -38,6 +38,7 @@ def test_two_threads(train, elsewhere):
     assert_same(train("threads=2").folder, elsewhere("threads=2"))
 
 
+@pytest.mark.slow
 def test_seeds_differ(train):
     one, two = train("seed=1"), train("seed=2")
     assert one.folder != two.folder

@@ -55,6 +55,7 @@ def test_before_the_first_checkpoint(kill_at, train, elsewhere, outputs):
     assert_same(the_run(outputs), elsewhere())
 
 
+@pytest.mark.slow
 def test_between_the_last_checkpoint_and_the_result(monkeypatch, train, elsewhere, outputs):
     class Killed(BaseException):
         pass
@@ -101,6 +102,7 @@ def test_a_signal_is_noted_and_the_run_saved(at_step, train, elsewhere, outputs,
     assert_same(folder, elsewhere())
 
 
+@pytest.mark.slow
 def test_a_signal_in_the_last_step_stops_what_would_follow(at_step, train, elsewhere, outputs):
     at_step(20, lambda: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(Stopped, match="had ended"):
@@ -133,6 +135,7 @@ def test_done_is_done(train, outputs, caplog):
     assert {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_fresh_starts_again(train, kill_at, elsewhere, outputs):
     first = train()
     before = (first.folder / "result.json").stat()
@@ -166,6 +169,7 @@ def test_failed_is_tried_again(at_step, train, elsewhere, outputs):
     assert_same(folder, elsewhere())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quiet_logger")
 def test_a_failure_says_one_line(at_step, words, capsys, outputs):
     from lab import cli
