@@ -48,6 +48,9 @@ class LayerPosition(nn.Module):
 class Position(nn.Module):
     """Hooks at the model's input, and the maker of the parts inside the layers."""
 
+    longest: int | None = None
+    """Positions there are; None: they go on."""
+
     def embed(self, x_BTD: Tensor, offset: int = 0) -> Tensor:
         """Change token embeddings; ``offset`` is the position of the first one."""
         return x_BTD

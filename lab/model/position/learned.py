@@ -23,10 +23,11 @@ class LearnedPosition(Position):
 
     def __init__(self, max_seq_len: int, dim: int) -> None:
         super().__init__()
+        self.longest = max_seq_len
         self.table = Embedding(max_seq_len, dim)
 
     def embed(self, x_BTD: Tensor, offset: int = 0) -> Tensor:
         """Add the rows from ``offset`` on."""
         end = offset + x_BTD.shape[1]
-        assert end <= self.table.weight.shape[0], f"learned positions end at {self.table.weight.shape[0]}"
+        assert end <= self.table.weight.shape[0], f"learned positions end at {self.longest}"
         return x_BTD + self.table.weight[offset:end]
