@@ -1,0 +1,210 @@
+"""Ask a trained model questions whose answers are known: word order, agreement, recall."""
+
+import json
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lab import probe
+from lab.commands._parser import Parser
+from lab.commands._runs import add_run
+from lab.errors import ConfigError, LabError
+from lab.progress import Bar, progress
+from lab.runs.find import find_run
+
+if TYPE_CHECKING:
+    from lab.data.corpus import Document
+    from lab.probe._score import Score
+    from lab.training.load import Loaded
+
+PIPE_WIDTH = 120
+"""Columns where the output is no terminal."""
+
+
+def main(argv: list[str]) -> int:
+    """Run ``lab probe``; the exit status.
+
+    Raises:
+        LabError: there is no such run, it cannot be loaded, or its corpus cannot be had or has changed.
+    """
+    options = _parser().parse_args(argv)
+    folder = find_run(options.run)
+
+    from lab.config import Device
+    from lab.training.load import load_model
+
+    loaded = load_model(folder, device=Device(options.device))
+    names = sorted(set(options.only)) if options.only else probe.names()
+    facts = {
+        "run": folder.path.name,
+        "step": loaded.step,
+        "seed": options.seed,
+        "probes": ask(loaded, names, n=options.items, seed=options.seed),
+    }
+    if options.format == "json":
+        print(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        _print_text(facts)
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="lab probe",
+        description=f"{__doc__} The text is the run's own val and test documents; nothing foreign is used.",
+    )
+    add_run(parser)
+    parser.add_argument(
+        "--items",
+        metavar="N",
+        type=_whole(2),
+        default=200,
+        help="questions of each probe, where the text has as many (default: 200)",
+    )
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        choices=probe.names(),
+        help=f"one probe; may be given again (default: all, {', '.join(probe.names())})",
+    )
+    parser.add_argument("--seed", metavar="N", type=_whole(0), default=0, help="draws the questions (default: 0)")
+    parser.add_argument(
+        "--device",
+        choices=["auto", "cpu", "cuda", "mps"],
+        default="auto",
+        help="where to compute, in fp32 (default: auto)",
+    )
+    parser.add_argument(
+        "--format",
+        choices=["text", "json"],
+        default="text",
+        help="a table for people, or JSON (default: text)",
+    )
+    return parser
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    """A type of argument: a whole number that is not below ``least``."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise ArgumentTypeError(f"'{text}' is not a whole number of {least} or more")
+        return int(text)
+
+    return read
+
+
+def ask(loaded: "Loaded", names: Sequence[str], *, n: int, seed: int) -> list[dict[str, Any]]:
+    """Probe a model: one row a probe.
+
+    Raises:
+        LabError: the corpus cannot be had or has changed.
+    """
+    from lab.probe import _score
+
+    model, tokenizer = loaded.model, loaded.tokenizer
+    window = loaded.config.model.max_seq_len
+    source = probe.Source(tokenizer, window, lambda: held_out(loaded))
+    items = {name: probe.make(name, source, n=n, seed=seed) for name in names}
+    total = sum(_score.n_sequences(found) for found in items.values())
+    rows, before = [], 0
+    with progress("probe: sequences read", total) as bar:
+        for name, found in items.items():
+            score = found and _score.score(
+                model.logits,
+                found,
+                vocab_size=tokenizer.vocab_size,
+                pad=tokenizer.eot,
+                device=str(model.embedding.weight.device),
+                report=_shifted(bar, before, name),
+            )
+            before += _score.n_sequences(found)
+            rows.append({"probe": name, "asks": probe.describe(name), **_facts(score or None)})
+    return rows
+
+
+def _shifted(bar: Bar, before: int, name: str) -> Callable[[int], None]:
+    """Report what is done of one probe as what is done of all."""
+    return lambda done: bar.update(before + done, name)
+
+
+def held_out(loaded: "Loaded") -> "tuple[Document, ...]":
+    """The val and test documents that a run has not been trained on.
+
+    Raises:
+        LabError: the corpus cannot be had or has changed.
+    """
+    try:
+        corpus = loaded.config.data.load()
+    except ConfigError as error:
+        raise ConfigError(f"data.{error}") from error
+    if corpus.hash != loaded.result["hashes"]["data"]:
+        raise LabError(
+            f"run {loaded.result['id']} was trained on another text than data={loaded.config.data.name} has now; "
+            "--only induction and --only recall need no text"
+        )
+    return (*corpus.val, *corpus.test)
+
+
+def _facts(score: "Score | None") -> dict[str, Any]:
+    """What a score comes to, or that no question could be made."""
+    if score is None:
+        return dict.fromkeys(FACTS) | {"items": 0}
+    values = (
+        score.items,
+        score.right,
+        score.accuracy,
+        list(score.interval),
+        score.chance,
+        score.verdict,
+        score.right_of_all,
+    )
+    return dict(zip(FACTS, values, strict=True))
+
+
+FACTS = ("items", "right", "accuracy", "interval", "chance", "verdict", "right_of_whole_vocabulary")
+"""Keys of a probe's row after its name and what it asks."""
+
+
+def _print_text(facts: Mapping[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("probe", "items", "accuracy", "95 % interval", "chance", "", "top-1 of vocabulary"):
+        table.add_column(title, justify="left" if title in ("probe", "") else "right", no_wrap=True)
+    for row in facts["probes"]:
+        table.add_row(*_cells(row))
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    console.print(table)
+    lines = [f"run {facts['run']} at step {facts['step']}, questions drawn with seed {facts['seed']}"]
+    lines += [f"{row['probe']}: {row['asks']}" for row in facts["probes"]]
+    lines += [
+        f"{row['probe']}: the text or the model's window is too short for any"
+        for row in facts["probes"]
+        if not row["items"]
+    ]
+    console.print("\n" + "\n".join(lines), soft_wrap=True)
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    if not row["items"]:
+        return [row["probe"], "0", *["–"] * 3, "", ""]
+    low, high = row["interval"]
+    of_all = row["right_of_whole_vocabulary"]
+    return [
+        row["probe"],
+        str(row["items"]),
+        _percent(row["accuracy"]),
+        f"{_percent(low)} to {_percent(high)}",
+        _percent(row["chance"]),
+        row["verdict"],
+        "" if of_all is None else _percent(of_all / row["items"]),
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
