@@ -197,5 +197,5 @@ class DotProductAttention(SoftmaxAttention):
         return 2 * self.n_kv_heads * self.head_dim * seen * element_bytes
 
     def flops(self, seq_len: int) -> float:
-        """4 N H S per token: scores and weighted sum over all S keys, hidden ones not left out."""
-        return 4.0 * self.n_heads * self.head_dim * seq_len + self.position.flops(seq_len)
+        """4 N H S per token: scores and weighted sum over the keys that are computed, S of them where all are."""
+        return 4.0 * self.n_heads * self.head_dim * self.keys(seq_len) + self.position.flops(seq_len)

@@ -1,8 +1,9 @@
-"""Which keys a query may see: all earlier ones, the latest few, or those of its own chunk.
+"""Which keys a query may see: all earlier ones, or fewer, by one of the rules here.
 
 Query at position t, key at s, always s <= t. ``Sliding``, width W: s > t - W, W keys with the query's own
 (arXiv:2310.06825, section 2; kernels that count earlier keys alone mean W + 1). ``Chunked``, width C:
-floor(s / C) = floor(t / C), the local layers of Llama 4.
+floor(s / C) = floor(t / C), the local layers of Llama 4. ``Strided``, ``Columns`` and the unions of each with what
+is near: arXiv:1904.10509, section 4.2. ``SlidingAndFirst``: arXiv:2004.05150, section 3.1, causal.
 """
 
 import math
@@ -11,6 +12,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from lab.model.block_attention import BandBlocks, Blocks, ChunkBlocks, ColumnBlocks, HeadBlocks, StrideBlocks
+from lab.model.block_merge import block_and_columns, near_and_strided
 
 
 class Mask(ABC):
@@ -23,6 +27,11 @@ class Mask(ABC):
     @property
     def keeps(self) -> int | None:
         """Latest positions that a query to come may still see, so that a cache has to hold them; None: all."""
+        return None
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """A way to compute it that leaves out most of the keys it hides; None: there is none."""
         return None
 
 
@@ -51,6 +60,30 @@ class Sliding(Mask):
         """A window."""
         return self.window
 
+    @property
+    def blocks(self) -> Blocks:
+        """Runs of queries."""
+        return BandBlocks(self.window)
+
+
+@dataclass(frozen=True)
+class SlidingAndFirst(Mask):
+    """The latest keys and the first of the sequence."""
+
+    window: int
+    """Latest keys in reach, the query's own counted."""
+    n_first: int
+    """First keys, in reach of all; queries there see all that is before them."""
+
+    def allows(self, t_T1: Tensor, s_S: Tensor) -> Tensor:
+        """Either."""
+        return (s_S > t_T1 - self.window) | (s_S < self.n_first)
+
+    @property
+    def blocks(self) -> Blocks:
+        """Runs of queries, each with the first keys too."""
+        return BandBlocks(self.window, self.n_first)
+
 
 @dataclass(frozen=True)
 class Chunked(Mask):
@@ -68,6 +101,111 @@ class Chunked(Mask):
         """A chunk."""
         return self.window
 
+    @property
+    def blocks(self) -> Blocks:
+        """Chunks."""
+        return ChunkBlocks(self.window)
+
+
+@dataclass(frozen=True)
+class Strided(Mask):
+    """Every so many-th key, counted back from the query's own."""
+
+    stride: int
+    """Distance of the keys in reach."""
+
+    def allows(self, t_T1: Tensor, s_S: Tensor) -> Tensor:
+        """Those a multiple of the stride back."""
+        return (t_T1 - s_S) % self.stride == 0
+
+    @property
+    def blocks(self) -> Blocks:
+        """Residue classes."""
+        return StrideBlocks(self.stride)
+
+
+@dataclass(frozen=True)
+class NearAndStrided(Mask):
+    """The keys up to one stride back, and every stride's one before them."""
+
+    stride: int
+    """Both the reach and the distance."""
+
+    def allows(self, t_T1: Tensor, s_S: Tensor) -> Tensor:
+        """Either."""
+        return (s_S >= t_T1 - self.stride) | ((t_T1 - s_S) % self.stride == 0)
+
+    @property
+    def blocks(self) -> Blocks:
+        """Runs and classes under one softmax."""
+        return near_and_strided(self.stride)
+
+
+@dataclass(frozen=True)
+class Columns(Mask):
+    """The last keys of each block; a query before the first of them, which would see none, sees itself."""
+
+    window: int
+    """Positions of a block."""
+    columns: int
+    """Keys of each that may be seen."""
+
+    def allows(self, t_T1: Tensor, s_S: Tensor) -> Tensor:
+        """Those at a block's end."""
+        first = self.window - self.columns
+        return (s_S % self.window >= first) | ((s_S == t_T1) & (t_T1 < first))
+
+    @property
+    def blocks(self) -> Blocks:
+        """Gathered keys."""
+        return ColumnBlocks(self.window, self.columns)
+
+
+@dataclass(frozen=True)
+class ChunkAndColumns(Mask):
+    """The keys of the query's own block and the last ones of each block."""
+
+    window: int
+    """Positions of a block."""
+    columns: int
+    """Keys of each that later blocks may see."""
+
+    def allows(self, t_T1: Tensor, s_S: Tensor) -> Tensor:
+        """Either."""
+        return (s_S >= t_T1 - t_T1 % self.window) | (s_S % self.window >= self.window - self.columns)
+
+    @property
+    def blocks(self) -> Blocks:
+        """Blocks and gathered keys under one softmax."""
+        return block_and_columns(self.window, self.columns)
+
+
+@dataclass(frozen=True)
+class HalfOfTheHeads(Mask):
+    """One rule for the first half of the query heads, another for the rest."""
+
+    first: Mask
+    second: Mask
+    n_heads: int
+    """All of them, an even number."""
+
+    def allows(self, t_T1: Tensor, s_S: Tensor) -> Tensor:
+        """(N, T, S)."""
+        halves = [mask.allows(t_T1, s_S).expand(self.n_heads // 2, -1, -1) for mask in (self.first, self.second)]
+        return torch.cat(halves)
+
+    @property
+    def keeps(self) -> int | None:
+        """What both can do with."""
+        kept = self.first.keeps, self.second.keeps
+        return None if kept[0] is None or kept[1] is None else max(kept[0], kept[1])
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """Each half in its way."""
+        ways = self.first.blocks, self.second.blocks
+        return None if ways[0] is None or ways[1] is None else HeadBlocks(ways[0], ways[1])
+
 
 FULL = Full()
 """All earlier keys."""
@@ -80,4 +218,5 @@ def attention_mask(mask: Mask, pos_T: range, pos_S: range, like: Tensor) -> Tens
         return hidden_TS.triu_(diagonal=pos_T.start - pos_S.start + 1)
     t_T1 = torch.arange(pos_T.start, pos_T.stop, device=like.device)[:, None]
     s_S = torch.arange(pos_S.start, pos_S.stop, device=like.device)
-    return hidden_TS.masked_fill(mask.allows(t_T1, s_S) & (s_S <= t_T1), 0)
+    allowed = mask.allows(t_T1, s_S) & (s_S <= t_T1)
+    return hidden_TS.expand_as(allowed).masked_fill(allowed, 0)

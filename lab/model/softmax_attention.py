@@ -1,7 +1,8 @@
 """Softmax attention of queries over keys and values that are given, by a fused kernel or by plain products.
 
 Query head n reads key/value head n // (N / K). Scores are q·k times a scale, plus the positions' bias, then what
-stability does to them, then the mask, then the softmax.
+stability does to them, then the mask, then the softmax. Where a kernel may be used and no bias is in the way, most
+keys that a sparse mask hides are left out: ``lab.model.block_attention``.
 """
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from lab.model.attention_mask import FULL, attention_mask
 from lab.model.attn import Attention, AttnParts
+from lab.model.block_attention import Blocks
 from lab.model.layer_spec import LayerSpec
 from lab.model.position import LayerPosition
 from lab.model.stability import AttentionStability
@@ -27,12 +29,13 @@ class SoftmaxAttention(Attention):
 
     def __init__(self, layer: LayerSpec, parts: AttnParts) -> None:
         super().__init__()
-        self.layer, self.asked_path = layer, parts.path
+        self.layer, self.asked_path, self.blocks = layer, parts.path, layer.mask.blocks
         self.dropout = parts.regularization.attention(layer)
 
     def take(self, position: LayerPosition, stability: AttentionStability | None) -> None:
         """Own the layer's hooks, once the projections are made."""
         self.position, self.stability = position, stability or AttentionStability()
+        self.biased = type(position).score_bias is not LayerPosition.score_bias
         seen = self.stability.changes_scores or position.biases_values or self.dropout is not None
         seen = seen or self.own_weights
         self.path = "plain" if seen else self.asked_path  # a fused kernel shows neither scores nor weights
@@ -44,6 +47,14 @@ class SoftmaxAttention(Attention):
         compute = self._plain if self.path == "plain" else self._fused
         return compute(q_BTNH, k_BSKH, v_BSKH, pos_T, pos_S, bias)
 
+    def keys(self, seq_len: int) -> float:
+        """Keys that a query is multiplied with, on the mean over a sequence; all of them but for blocks."""
+        blocks = self._blocks(seq_len)
+        return seq_len if blocks is None or self.path == "plain" or self.biased else blocks.keys(seq_len)
+
+    def _blocks(self, length: int) -> Blocks | None:
+        return self.blocks if self.blocks is not None and length >= self.blocks.least else None
+
     def weigh(self, scores_BNTS: Tensor) -> Tensor:
         """Weights of the keys, from scores in which hidden keys have minus infinity."""
         return torch.softmax(scores_BNTS, dim=-1)
@@ -51,6 +62,11 @@ class SoftmaxAttention(Attention):
     def _fused(
         self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
     ) -> Tensor:
+        whole = pos_T.start == 0 and len(pos_T) == len(pos_S)
+        blocks = self._blocks(len(pos_T)) if whole and bias is None else None
+        if blocks is not None:
+            q_BNTH, k_BKTH, v_BKTH = (x.transpose(1, 2) for x in (q_BTNH, k_BSKH, v_BSKH))
+            return blocks.attend(q_BNTH, k_BKTH, v_BKTH, self.scale).transpose(1, 2)
         plain_causal = bias is None and self.layer.mask == FULL and len(pos_T) == len(pos_S)
         mask = None
         if not plain_causal:
@@ -80,7 +96,9 @@ class SoftmaxAttention(Attention):
         mask_TS = attention_mask(self.layer.mask, pos_T, pos_S, q_BTNH)
         inside = bias is None and not self.stability.changes_scores and not self.own_weights
         if inside:  # scale and mask within the product
-            scores_ARS = torch.baddbmm(mask_TS.repeat(groups, 1), q_ARH, k_AHS, alpha=self.scale)
+            by_head = mask_TS.dim() == 3
+            mask = mask_TS.view(kv_heads, -1, source).repeat(batch, 1, 1) if by_head else mask_TS.repeat(groups, 1)
+            scores_ARS = torch.baddbmm(mask, q_ARH, k_AHS, alpha=self.scale)
             weights_ARS = torch.softmax(scores_ARS, dim=-1)
         else:
             scores_BNTS = (q_ARH @ k_AHS * self.scale).view(batch, self.n_heads, length, source)

@@ -98,10 +98,12 @@ def tokens(
 
 
 def reach(net: Transformer, length: int) -> Tensor:
-    """Which inputs an output position can see through all layers, (T, S): the product of the layers' masks."""
+    """Which inputs an output position can see through all layers, (T, S): the product of the layers' masks,
+    each with what the residual stream carries past it."""
     seen = torch.eye(length)
     for attn in net.attention():
-        seen = (attention_mask(attn.layer.mask, range(length), range(length), seen) == 0).float() @ seen
+        allowed = attention_mask(attn.layer.mask, range(length), range(length), seen) == 0
+        seen = allowed.view(-1, length, length).any(dim=0).float() @ seen + seen
     return seen > 0
 
 

@@ -148,7 +148,7 @@ def test_the_flops_formula_equals_the_count_of_torch(choice):
     net(ids)
     formula = training_flops_per_token(net, SIZES.max_seq_len)
     assert formula == pytest.approx(counted(net, ids), rel=0.01)
-    outline = architecture(**dict([choice])).outline()
+    outline = architecture(**dict([choice]), path="plain").outline()
     assert training_flops_per_token(outline, SIZES.max_seq_len) == formula
 
 

@@ -22,6 +22,11 @@ OTHER = {
     "rope_dim": 2,
     "v_dim": 4,
     "eps": 0.5,
+    "combine": "merged",
+    "stride": 3,
+    "block": 3,
+    "columns": 2,
+    "n_global": 3,
 }
 """Another value of each key that is not true or false."""
 
