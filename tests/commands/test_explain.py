@@ -89,6 +89,7 @@ def test_the_run_is_the_one_that_would_be_trained_and_nothing_is_written(explain
     assert explain("seed=2")["id"] != facts["id"]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_begun(explain, config):
     from lab.runs.store import RunFolder
     from lab.training.run import plan, runs_dir

@@ -114,6 +114,7 @@ def test_a_read_only_disk(disk, train):
     assert files(disk) == []
 
 
+@pytest.mark.slow
 def test_a_disk_that_became_read_only(disk, train, kill_at):
     assert mount("-o", "remount,size=10m", disk).returncode == 0
     kill_at(13)

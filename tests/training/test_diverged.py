@@ -26,6 +26,7 @@ def test_a_huge_rate_diverges(train):
     assert again.result["reason"] == result["reason"]
 
 
+@pytest.mark.slow
 def test_after_the_last_update(train):
     trained = train(*WILD, "train.steps=1")
     assert trained.result["status"] == "diverged"
@@ -89,6 +90,7 @@ def test_the_command_says_one_line(lab, words, outputs):
     assert "is done already" in again.stdout
 
 
+@pytest.mark.slow
 def test_a_validation_that_is_no_number(train, monkeypatch):
     """A validation between steps that is not finite ends the run, whatever the training loss says."""
     from lab.training import loop

@@ -80,6 +80,7 @@ def test_twice_the_same_and_nothing_changed(made):
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+@pytest.mark.slow
 def test_training_does_not_notice(train):
     def lines(*overrides):
         folder = train("regularization=dropout", "train.steps=8", *overrides).folder

@@ -89,6 +89,7 @@ def test_what_a_run_leaves(train, config, book):
     assert stored["data"]["file"] == [str(book)]
 
 
+@pytest.mark.slow
 def test_the_first_loss_is_that_of_a_guess(train):
     (first, *_) = (train("train.steps=1").folder / "metrics.jsonl").read_text().splitlines()
     assert json.loads(first)["loss"] == pytest.approx(5.549, abs=0.1)  # ln 257

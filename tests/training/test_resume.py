@@ -188,6 +188,7 @@ def test_a_failure_says_one_line(at_step, words, capsys, outputs):
     assert "Traceback" in (folder / "run.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_that_is_held_is_refused(train, outputs):
     folder = RunFolder(train().folder)
     (folder.path / "result.json").unlink()

@@ -144,6 +144,7 @@ def test_damaged_cache_is_learned_again(cache, caplog):
         assert [(r.levelno, "is damaged" in r.message) for r in caplog.records] == [(logging.WARNING, True)]
 
 
+@pytest.mark.slow
 def test_bpe_does_not_depend_on_threads(cache, tmp_path):
     code = (
         "from lab.data.tokenizer import bpe; "
