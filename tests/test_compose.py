@@ -38,6 +38,7 @@ def test_composing_leaves_no_state_and_bears_an_earlier_one():
     assert compose_config(["norm=none"]).norm.name == "none"
 
 
+@pytest.mark.slow
 def test_a_folder_of_the_users_own_with_an_awkward_name(tmp_path):
     folder = tmp_path / "it's mine, {really}"
     (folder / "norm").mkdir(parents=True)

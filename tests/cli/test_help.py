@@ -35,6 +35,7 @@ def test_help_imports_neither_torch_nor_hydra():
     assert not loaded & {"torch", "hydra", "omegaconf", "numpy", "rich", "datasets", "yaml", "wandb"}
 
 
+@pytest.mark.slow
 def test_help_comes_at_once():
     def seconds():
         start = time.perf_counter()
@@ -74,6 +75,7 @@ def test_each_command_has_help(command, run):
     assert out.startswith(f"usage: lab {command}")
 
 
+@pytest.mark.slow
 def test_configuration_can_be_shown_wherever_the_option_stands(run, here):
     shown = [
         run("train", "--cfg", "job", "norm=none", "attention=gqa", "attention.n_kv_heads=1"),

@@ -104,6 +104,7 @@ def test_the_same_text_elsewhere_is_the_same_run(config, book, tmp_path):
     assert plan(config(f"data.file={tmp_path / 'changed.txt'}")).run_id != here.run_id
 
 
+@pytest.mark.slow
 def test_spelling_does_not_count(config):
     same = plan(config()).run_id
     for overrides in (
