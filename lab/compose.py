@@ -102,7 +102,7 @@ def one_line_errors(words: Sequence[str], *, config_dir: str | None = None) -> I
     """
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ConfigError(f"--config-dir '{config_dir}' is not a folder")
-    overrides = [_parse(word) for word in words]
+    overrides = [parse_override(word) for word in words]
     for override in overrides:
         _check(override, config_dir)
     try:
@@ -125,7 +125,7 @@ def _package(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _parse(word: str) -> Override:
+def parse_override(word: str) -> Override:
     """One word of the command line.
 
     Raises:

@@ -66,6 +66,13 @@ class PresetSize(StrEnum):
     published = preset.PUBLISHED
 
 
+class Pool(StrEnum):
+    """What the heads that come to share keys and values become."""
+
+    mean = "mean"
+    first = "first"
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """The ``train`` section."""
@@ -114,6 +121,10 @@ class Plain:
     """``published``: the sizes of the preset's smallest published model; null: those of ``model``."""
     preset: str
     """The named architecture that the choices came from; ``none``: they were made one by one."""
+    init_from: str | None = None
+    """The run to take initial weights from: an id, its beginning, or a path; null: all are drawn."""
+    init_from_pool: Pool = Pool.mean
+    """Where that run has more key/value heads: their ``mean`` in each group, or the ``first``."""
 
     def __post_init__(self) -> None:
         check_number("seed", self.seed, least=0)
@@ -158,13 +169,15 @@ class RunConfig(Plain):
             tree = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.create(tree), resolve=True))
         except OmegaConfBaseException as error:  # an interpolation of something that is not there
             raise ConfigError(f"{error.full_key}: {str(error.msg or error).splitlines()[0]}") from error
-        known = {field.name for field in dataclasses.fields(RunConfig)}
+        fields = dataclasses.fields(RunConfig)
+        known = {field.name for field in fields}
         for key in tree:
             if key not in known:
                 raise ConfigError(_unknown("", str(key), known))
-        for key in sorted(known - tree.keys()):
+        needed = {field.name for field in fields if field.default is dataclasses.MISSING}
+        for key in sorted(needed - tree.keys()):
             raise ConfigError(f"{key} is not set")
-        plain = {field.name: tree[field.name] for field in dataclasses.fields(Plain)}
+        plain = {field.name: tree[field.name] for field in dataclasses.fields(Plain) if field.name in tree}
         sections: dict[str, Any] = dataclasses.asdict(_section("", Plain, plain))
         sections["model"] = _section("model", ModelConfig, tree["model"])
         sections["train"] = _section("train", TrainConfig, tree["train"])

@@ -17,10 +17,13 @@ ALIASES = {"attention": "attn"}
 
 
 def spelled(word: str) -> str:
-    """An override with its group's name in the project's own spelling, and overrides inside ``match.to`` quoted."""
+    """An override with its group's name in the project's own spelling; overrides in ``match.to`` and ids quoted."""
     if word.startswith("match.to=[") and word.endswith("]") and not re.search(r"[\"']", word):
         inner = re.split(r",(?![^\[]*\])", word.removeprefix("match.to=[").removesuffix("]"))
         return f"match.to=[{','.join(json.dumps(spelled(part)) for part in inner if part)}]"
+    if re.fullmatch(r"init_from=[\w,]*\d[\w,]*", word):  # an id may look like a number: 12e456789012
+        ids = word.removeprefix("init_from=").split(",")
+        return f"init_from={','.join(part if part == 'null' else json.dumps(part) for part in ids)}"
     match = re.match(r"([+~]*)(\w+)([.=@].*|$)", word, re.DOTALL)
     if match is None or match[2] not in ALIASES:
         return word

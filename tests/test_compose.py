@@ -18,10 +18,21 @@ from lab.hints import spelled, unknown_key
         ("attention_x=1", "attention_x=1"),
         ("data.file=attention=1", "data.file=attention=1"),
         ("attn=gqa", "attn=gqa"),
+        ("init_from=12e456789012", 'init_from="12e456789012"'),
+        ("init_from=012345,null,abc", 'init_from="012345",null,"abc"'),
+        ("init_from=abc", "init_from=abc"),
+        ("init_from=out/runs/1", "init_from=out/runs/1"),
+        ("init_from=null", "init_from=null"),
     ],
 )
 def test_other_spellings_of_a_group(typed, meant):
     assert spelled(typed) == meant
+
+
+def test_an_id_that_looks_like_a_number_is_a_text():
+    assert compose_config(["init_from=12e456789012"]).init_from == "12e456789012"
+    assert compose_config(["init_from=0123"]).init_from == "0123"
+    assert compose_config(["init_from=null"]).init_from is None
 
 
 def test_attention_is_attn():

@@ -84,6 +84,12 @@ def test_values_are_frozen_typed_and_survive_json(tree):
     assert RunConfig.decode(json.loads(json.dumps(config.as_dict()))) == config
 
 
+def test_a_key_that_came_later_may_be_missing(tree):
+    del tree["init_from"], tree["init_from_pool"]
+    config = RunConfig.decode(tree)
+    assert (config.init_from, config.init_from_pool) == (None, "mean")
+
+
 def test_one_file_needs_no_brackets(tree):
     tree["data"] = {"name": "text", "file": "book.txt"}
     assert RunConfig.decode(tree).data.file == ["book.txt"]

@@ -37,14 +37,37 @@ class TokenLoss(NamedTuple):
 
 def token_loss(model: Transformer, x_BTD: Tensor, target_BT: Tensor, *, denominator: int) -> TokenLoss:
     """Loss of the targets given the vectors that enter the head; targets of -1 are left out."""
-    x_MD, target_M = x_BTD.flatten(0, 1), target_BT.flatten()
-    weight_VD = model.head_weight()
+    x_MD, weight_VD = _head_input(model, x_BTD)
+    args = (x_MD, weight_VD, model.head_bias, target_BT.flatten(), model, denominator)
+    objective, nats = _ChunkedLoss.apply(*args)  # type: ignore[no-untyped-call]
+    return TokenLoss(objective, nats)
+
+
+@torch.no_grad()
+def token_nats(model: Transformer, x_BTD: Tensor, target_BT: Tensor) -> Tensor:
+    """Cross-entropy of each target, (B, T), in nats, without any penalty or smoothing; 0 for targets of -1."""
+    x_MD, weight_VD = _head_input(model, x_BTD)
+    target_M = target_BT.flatten()
+    wide = torch.promote_types(x_MD.dtype, torch.float32)
+    rows = min(chunk_rows(x_MD.device.type, len(weight_VD)), len(x_MD))
+    nats_M = torch.empty(len(x_MD), dtype=wide, device=x_MD.device)
+    with torch.autocast(x_MD.device.type, enabled=False):
+        head = _Head(weight_VD, model.head_bias, x_MD.new_empty(rows, len(weight_VD)))
+        for first in range(0, len(x_MD), rows):
+            target_C = target_M[first : first + rows]
+            z_CV = model.stability.logits(head.logits(x_MD[first : first + rows]))
+            stats = LogitStats(z_CV.to(wide), target_C.clamp(min=0), with_mean=False)
+            nats_M[first : first + rows] = torch.where(target_C >= 0, stats.lse - stats.target, 0.0)
+    return nats_M.view_as(target_BT)
+
+
+def _head_input(model: Transformer, x_BTD: Tensor) -> tuple[Tensor, Tensor]:
+    """The tokens' vectors in a row and the head's weight, in the type of the head's product."""
+    x_MD, weight_VD = x_BTD.flatten(0, 1), model.head_weight()
     if torch.is_autocast_enabled(x_MD.device.type):
         dtype = torch.get_autocast_dtype(x_MD.device.type)
         x_MD, weight_VD = x_MD.to(dtype), weight_VD.to(dtype)
-    args = (x_MD, weight_VD, model.head_bias, target_M, model, denominator)
-    objective, nats = _ChunkedLoss.apply(*args)  # type: ignore[no-untyped-call]
-    return TokenLoss(objective, nats)
+    return x_MD, weight_VD
 
 
 class _ChunkedLoss(torch.autograd.Function):

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from lab.choices import COMBINED
-from lab.runs.identity import NO_EFFECT, without
+from lab.runs.identity import NO_EFFECT, SOURCE, without
 
 Record = Mapping[str, Any]
 """One parsed ``result.json``."""
@@ -144,7 +144,7 @@ def _replicate(record: Record) -> tuple[int, int]:
 def _groups(records: Iterable[Record]) -> list[_Group]:
     by_config: dict[str, list[Record]] = {}
     for record in records:
-        kept = without(config_of(record), IGNORED)
+        kept = without(config_of(record), IGNORED) | _source(record)
         by_config.setdefault(json.dumps(kept, sort_keys=True), []).append(record)
     groups = []
     for text, same in by_config.items():
@@ -172,6 +172,14 @@ def _by_preset(groups: list[_Group]) -> list[_Group]:
         )
         group.settings = (_Setting("preset", "", preset), *own)
     return groups
+
+
+def _source(record: Record) -> dict[str, Any]:
+    """Where the weights came from: a source counts as its variant, since each seed may have its own."""
+    start = record.get("init_from")
+    if not isinstance(start, Mapping):
+        return dict.fromkeys(SOURCE) if config_of(record) else {}
+    return {"init_from": short_hash(str(start.get("variant"))), "init_from_pool": start.get("pool")}
 
 
 def _canonical(settings: Iterable[_Setting]) -> str:

@@ -16,11 +16,21 @@ NO_EFFECT = ("fresh", "track", "train.checkpoint_every", "data.file", "preset", 
 """Keys that cannot change a result, or have left their mark elsewhere: ``data.file`` in the hash of what it holds,
 a preset in choices and values, a match in the feed-forward width."""
 
+SOURCE = ("init_from", "init_from_pool")
+"""Keys that count by what they stand for: another run's id, the step of its weights, what was done to them."""
 
-def run_id(config: Mapping[str, Any], *, data_hash: str, tokenizer_hash: str) -> str:
-    """Twelve hex digits for a decoded configuration in which no ``auto`` is left."""
-    kept = without(config, NO_EFFECT)
-    parts = {"format": FORMAT, "config": kept, "data": data_hash, "tokenizer": tokenizer_hash}
+
+def run_id(
+    config: Mapping[str, Any], *, data_hash: str, tokenizer_hash: str, source: Mapping[str, Any] | None = None
+) -> str:
+    """Twelve hex digits for a decoded configuration in which no ``auto`` is left.
+
+    ``source`` is what ``init_from`` stands for; None where weights are drawn.
+    """
+    kept = without(config, (*NO_EFFECT, *SOURCE))
+    parts: dict[str, Any] = {"format": FORMAT, "config": kept, "data": data_hash, "tokenizer": tokenizer_hash}
+    if source is not None:
+        parts["source"] = source
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 

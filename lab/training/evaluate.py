@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from lab.data.batches import eval_windows
-from lab.model.loss import token_loss
+from lab.model.loss import token_loss, token_nats
 from lab.model.transformer import Transformer
 from lab.training.precision import compute_in
 
@@ -34,8 +35,17 @@ class Evaluation:
 class Evaluator:
     """A fixed set of tokens, ready to be scored."""
 
-    def __init__(self, tokens: NDArray[Any], *, n_bytes: int, seq_len: int, device: str, precision: str) -> None:
-        self.device, self.precision = device, precision
+    def __init__(
+        self,
+        tokens: NDArray[Any],
+        *,
+        n_bytes: int,
+        seq_len: int,
+        device: str,
+        precision: str,
+        rows: int = ROWS,
+    ) -> None:
+        self.device, self.precision, self.rows = device, precision, rows
         x_WT, y_WT = eval_windows(tokens, seq_len)
         self.x_WT, self.y_WT = torch.from_numpy(x_WT), torch.from_numpy(y_WT)
         self.n_tokens, self.n_bytes = int((y_WT >= 0).sum()), n_bytes
@@ -43,14 +53,26 @@ class Evaluator:
     @torch.no_grad()
     def __call__(self, model: Transformer) -> Evaluation:
         """Score the set; the model is left in training mode."""
+        return self._score(model, None)
+
+    @torch.no_grad()
+    def by_token(self, model: Transformer) -> tuple[Evaluation, Tensor]:
+        """Score the set as a call does; and the nats of each target of each window, 0 where there is none."""
+        nats_WT: list[Tensor] = []
+        return self._score(model, nats_WT), torch.cat(nats_WT)
+
+    def _score(self, model: Transformer, by_token: list[Tensor] | None) -> Evaluation:
+        """One pass; the nats of each token are added to ``by_token``, where that is given."""
         model.eval()
         nats = torch.zeros((), dtype=torch.float64)
-        for first in range(0, len(self.x_WT), ROWS):
-            x_BT = self.x_WT[first : first + ROWS].to(self.device)
-            y_BT = self.y_WT[first : first + ROWS].to(self.device)
+        for first in range(0, len(self.x_WT), self.rows):
+            x_BT = self.x_WT[first : first + self.rows].to(self.device)
+            y_BT = self.y_WT[first : first + self.rows].to(self.device)
             with compute_in(self.precision, self.device):
                 hidden_BTD, _ = model(x_BT)
                 nats += token_loss(model, hidden_BTD, y_BT, denominator=1).nats.cpu()
+                if by_token is not None:
+                    by_token.append(token_nats(model, hidden_BTD, y_BT).cpu())
         model.train()
         total = float(nats)
         return Evaluation(loss=total / self.n_tokens, bits_per_byte=total / math.log(2) / max(1, self.n_bytes))

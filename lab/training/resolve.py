@@ -27,12 +27,21 @@ def resolve(config: RunConfig) -> RunConfig:
     return replace(config, device=device, precision=precision, attn_path=path, threads=threads)
 
 
-def _device(wanted: Device) -> Device:
-    present = {
+def is_here(device: Device) -> bool:
+    """Whether this machine has the device; ``auto`` is everywhere."""
+    return device is Device.auto or _present()[device]
+
+
+def _present() -> dict[Device, bool]:
+    return {
         Device.cuda: torch.cuda.is_available(),
         Device.mps: torch.backends.mps.is_available(),
         Device.cpu: True,
     }
+
+
+def _device(wanted: Device) -> Device:
+    present = _present()
     if wanted is Device.auto:
         return next(device for device, here in present.items() if here)
     if not present[wanted]:

@@ -36,6 +36,7 @@ from lab.training.loop import Loop, Outcome
 from lab.training.recorder import Recorder
 from lab.training.resolve import resolve
 from lab.training.state import TrainState, new_state
+from lab.training.warm_start import WarmStart, warm_start
 
 STEPS_AT_ONCE_ON_A_GPU = 16
 """Steps whose numbers are read from a GPU together."""
@@ -67,6 +68,8 @@ class Plan:
     run_id: str
     match: Match | None
     """What the run was made equal to, where that was asked for."""
+    start: WarmStart | None
+    """The weights of another run that this one starts from, where that was asked for."""
 
 
 def plan(config: RunConfig, target: RunConfig | None = None) -> Plan:
@@ -99,8 +102,15 @@ def plan(config: RunConfig, target: RunConfig | None = None) -> Plan:
         seed=stream_seed(config.study_seed, config.seed, "data"),
         tokens_hash=tokens.hash,
     )
-    identity = run_id(config.as_dict(), data_hash=tokens.data_hash, tokenizer_hash=tokens.tokenizer_hash)
-    return Plan(config, architecture, outline, tokens, batches, identity, match)
+    start = warm_start(config, outline, tokenizer_hash=tokens.tokenizer_hash)
+    config = replace(config, init_from=start.run if start else None)  # however the run was named
+    identity = run_id(
+        config.as_dict(),
+        data_hash=tokens.data_hash,
+        tokenizer_hash=tokens.tokenizer_hash,
+        source=start.identity() if start else None,
+    )
+    return Plan(config, architecture, outline, tokens, batches, identity, match, start)
 
 
 def train(config: RunConfig, target: RunConfig | None = None) -> Trained:
@@ -134,6 +144,7 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
     result = summary.opening(planned.config, planned.outline, planned.tokens, planned.batches)
     result["id"] = planned.run_id
     result["match"] = match_facts(planned.config.match, planned.match) if planned.match else None
+    result["init_from"] = planned.start.facts() if planned.start else None
     tracker = Guarded(lambda: planned.config.track.build(planned.run_id, planned.config.as_dict(), folder.path))
     try:
         remove_temporaries(folder.path)
@@ -144,9 +155,12 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
         folder.write_result(result)
         log.info("run %s in %s", planned.run_id, folder.path)
         _say(summary.opening_lines(result))
+        _say(planned.start.lines() if planned.start else [])
         if planned.config.device is Device.cuda:
             torch.cuda.reset_peak_memory_stats()  # an earlier run of this process is not this run's peak
         state = new_state(planned.config, planned.architecture)
+        if planned.start is not None:
+            planned.start.transfer.apply(state.model)
         result["hashes"]["tensors"] = summary.tensor_hashes(state.model)
         outcome = _trained(planned, folder, state, tracker)
         ended = result | summary.closing(planned.config, folder, outcome)

@@ -97,6 +97,10 @@ WRONG = [
     ("match-width", "explain match=params activation.d_ff=8", 1, ["match=params", "activation.d_ff 8"]),
     ("match-far", "train match=params model.dim=512", 1, ["match=params cannot be reached", "activation.d_ff 8,"]),
     ("match-match", "explain match=params match.to=[match=flops]", 1, ["match.to ['match=flops'] is matched"]),
+    # another run's weights
+    ("init-from", "train init_from=nope", 1, ["init_from: run 'nope' is not there"]),
+    ("init-from-sweep", "train -m init_from=null,12e4", 1, ["init_from: run '12e4' is not there", "none was"]),
+    ("init-from-pool", "explain init_from_pool=max", 1, ["init_from_pool 'max'", "mean, first"]),
     # data
     ("no-file", "train data.file=[]", 1, ["data.file is not set", "data.file=book.txt"]),
     ("missing-file", "train data.file=gone.txt", 1, ["data.file 'gone.txt' does not exist"]),
@@ -136,6 +140,8 @@ ELSEWHERE = [
     ("path", "table /nowhere", 1, ["/nowhere"]),
     ("subcommand", "data lst", 2, ["'lst'", "did you mean 'list'?"]),
     ("explain-option", "explain --fromat json", 2, ["'--fromat'", "did you mean '--format'?"]),
+    ("eval-run", "eval nope", 1, ["run 'nope' is not there"]),
+    ("eval-positions", "eval nope --positions 0", 2, ["--positions '0' must be at least 1"]),
     ("completion", "-sc install=fish", 2, ["'install=fish'", "install=bash"]),
 ]
 

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from lab.model import loss as loss_module
-from lab.model.loss import token_loss
+from lab.model.loss import token_loss, token_nats
 from lab.model.regularization import Regularization, RegularizationConfig
 from lab.model.stability import Stability, StabilityConfig
 from lab.training.precision import compute_in
@@ -126,6 +126,18 @@ def test_the_chunked_loss_is_the_plain_one_in_value_and_gradient(monkeypatch, ca
         torch.testing.assert_close(
             chunked[name], gradient, rtol=1e-10, atol=1e-14, msg=lambda m, n=name: f"{n}: {m}"
         )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_nats_of_each_token_are_those_of_all_logits(monkeypatch, case):
+    monkeypatch.setattr(loss_module, "chunk_rows", lambda device, vocab_size: 7)
+    net, ids = shaken(model(**CASES[case]).double()), tokens()
+    target, hidden_BTD = with_gaps(ids), net(ids)[0]
+    found_BT = token_nats(net, hidden_BTD, target)
+    expected_BT = F.cross_entropy(net.logits(ids).transpose(1, 2), target, reduction="none", ignore_index=-1)
+    torch.testing.assert_close(found_BT, expected_BT, rtol=1e-10, atol=0)
+    torch.testing.assert_close(found_BT.sum(), token_loss(net, hidden_BTD, target, denominator=1).nats)
+    assert not found_BT.requires_grad
 
 
 def test_the_gradient_is_scaled_with_the_loss():

@@ -7,7 +7,7 @@ from enum import Enum
 
 import pytest
 
-from lab.runs.identity import NO_EFFECT, run_id, without
+from lab.runs.identity import NO_EFFECT, SOURCE, run_id, without
 from lab.training.run import plan
 
 OVERRIDES = (
@@ -71,7 +71,7 @@ def test_every_leaf_counts_but_for_those_without_effect(config, overrides):
     for path, value in leaves(values):
         other = identity(changed(values, path, another(value)))
         key = ".".join(path)
-        if key in NO_EFFECT or path[0] in NO_EFFECT:
+        if key in (*NO_EFFECT, *SOURCE) or path[0] in NO_EFFECT:
             assert other == same, key
         else:
             assert other not in seen, key
@@ -79,6 +79,18 @@ def test_every_leaf_counts_but_for_those_without_effect(config, overrides):
     assert identity(values, data="e") not in seen
     assert identity(values, tokenizer="e") not in seen
     assert NO_EFFECT == ("fresh", "track", "train.checkpoint_every", "data.file", "preset", "preset_size", "match")
+
+
+def test_another_runs_weights_count_by_what_they_are(config):
+    values = plan(config()).config.as_dict()
+    source = {"run": "a" * 12, "step": 20, "pool": None}
+    ids = [identity(values)]
+    ids += [
+        run_id(values, data_hash="d", tokenizer_hash="t", source=source | change)
+        for change in ({}, {"run": "b" * 12}, {"step": 21}, {"pool": "mean"})
+    ]
+    assert len(set(ids)) == 5
+    assert identity(without(values, SOURCE)) == ids[0]  # as before there were such keys
 
 
 def test_order_of_keys_does_not_count(config):
