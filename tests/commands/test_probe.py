@@ -3,8 +3,9 @@ import json
 import pytest
 
 from lab import probe
-from lab.commands.probe import main
+from lab.commands.probe import held_out, main
 from lab.errors import LabError
+from lab.training.load import find_run, load_model
 
 
 def answers(capsys, *argv):
@@ -32,6 +33,14 @@ def test_json(run, capsys):
     assert sum(row["items"] > 0 for row in found["probes"]) >= 5
     again = answers(capsys, run.name[:8], "--items", "6", "--only", "recall", "--only", "agreement")["probes"]
     assert again == [row for row in found["probes"] if row["probe"] in ("agreement", "recall")]
+
+
+def test_documents_are_those_that_were_not_trained_on(run, book):
+    documents = held_out(load_model(find_run(str(run))))
+    assert [document.id for document in documents] == ["book.txt/val", "book.txt/test"]
+    text = book.read_text(encoding="utf-8")
+    assert text.endswith("".join(document.text for document in documents))
+    assert sum(len(document.text) for document in documents) < 0.12 * len(text)
 
 
 def test_text(run, capsys):
