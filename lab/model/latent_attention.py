@@ -170,15 +170,16 @@ class LatentAttention(SoftmaxAttention):
 
     def folded(self, q_BTNH: Tensor, c_BSL: Tensor, k_BSH: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries with W_UK folded in, and the one key and value that all of them share."""
-        content_BTNH, rope_BTNH = q_BTNH.split((self.key_dim - self.rope_dim, self.rope_dim), dim=-1)
-        up_NHL = weight_of(self.k_up).unflatten(0, (self.n_heads, -1))
-        latent_BTNL = torch.einsum("btnh,nhl->btnl", content_BTNH, up_NHL)
+        n_content = self.key_dim - self.rope_dim
+        up_NHL = weight_of(self.k_up).view(self.n_heads, n_content, self.kv_rank)
+        latent_BTNL = torch.einsum("btnh,nhl->btnl", q_BTNH[..., :n_content], up_NHL)
         keys_BS1H = torch.cat((c_BSL, k_BSH), dim=-1).unsqueeze(2)
-        return torch.cat((latent_BTNL, rope_BTNH), dim=-1), keys_BS1H, c_BSL.unsqueeze(2)
+        return torch.cat((latent_BTNL, q_BTNH[..., n_content:]), dim=-1), keys_BS1H, c_BSL.unsqueeze(2)
 
     def values_of(self, latent_BTNL: Tensor) -> Tensor:
         """W_UV of what each head of the folded form gives."""
-        return torch.einsum("btnl,nhl->btnh", latent_BTNL, weight_of(self.v_up).unflatten(0, (self.n_heads, -1)))
+        up_NHL = weight_of(self.v_up).view(self.n_heads, self.v_dim, self.kv_rank)
+        return torch.einsum("btnl,nhl->btnh", latent_BTNL, up_NHL)
 
     def new_cache(self) -> Any:
         """An empty cache."""

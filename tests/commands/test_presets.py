@@ -91,7 +91,7 @@ def test_the_sources_correct_the_lecture(rows):
 
 def test_rows_that_wait_say_for_what(rows):
     coming = {name: row["coming"] for name, row in rows().items() if "coming" in row}
-    assert coming == {"deepseek_v3_2": "needs attn=dsa", "nsa": "needs attn=nsa"}
+    assert coming == {"nsa": "needs attn=nsa"}
 
 
 def test_text_has_every_row_in_every_table_and_explains_the_marks(printed, rows):

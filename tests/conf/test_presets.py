@@ -63,7 +63,7 @@ LECTURE = {
     "BLOOM": "bloom",
     "MPT": "mpt",
 }
-COMING = {"DeepSeek-V3.2-Exp": "deepseek_v3_2", "NSA": "nsa"}
+COMING = {"NSA": "nsa"}
 """The models that the lecture speaks of, and what the table of its families lists."""
 
 MILLIONS = {

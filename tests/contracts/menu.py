@@ -128,6 +128,15 @@ def seeable(net: Transformer) -> Tensor:
     return torch.cat([reached, torch.zeros_like(reached[:1])])
 
 
+def assert_sees_what_it_may(net: Transformer) -> None:
+    """Outputs depend on all that the masks show, or on less where an attention selects, and on nothing else."""
+    found, may = seen(net), seeable(net)
+    if any(attn.selects for attn in net.attention()):
+        may &= found
+        assert may.any(dim=-1).tolist() == [True] * len(TIMES) + [False]
+    assert found.tolist() == may.tolist()
+
+
 def held(thing: Any) -> Iterator[Tensor]:
     """The tensors inside a cache, whatever it is made of."""
     if isinstance(thing, Tensor):

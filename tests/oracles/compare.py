@@ -173,7 +173,7 @@ def ours(config: RunConfig, weights: Weights, *, path: str) -> Outcome:
     objective.backward()
     with torch.no_grad():
         z_BTV = net.logits(ids_BT)
-    gradients = {name: p.grad for name, p in net.named_parameters() if p.grad is not None}
+    gradients = {n: p.grad if p.grad is not None else torch.zeros_like(p) for n, p in net.named_parameters()}
     return Outcome(z_BTV, objective.detach(), gradients)
 
 

@@ -129,6 +129,9 @@ FEED_FORWARD = [
 ATTENTION = [
     Mistake(case="llama3", what="key/value heads tiled", weights=tiled),
     Mistake(case="falcon_40b", what="key/value heads tiled", weights=tiled),
+    value("deepseek_v3_2", "attn.top_k", 7),
+    value("deepseek_v3_2", "attn.index_rope_share", 1.0),
+    value("deepseek_v3_2", "attn.stage", "dense"),
     value("mistral", "attn.window", 7),
     value("mistral", "attn.window", 9),
     value("llama4", "attn.window", 9),

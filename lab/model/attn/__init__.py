@@ -26,6 +26,8 @@ class Attention(nn.Module, ABC):
     """How scores are computed here: as asked for, or ``plain`` where a hook has to see them."""
     layer: LayerSpec
     """The layer's place in the pattern."""
+    selects = False
+    """Whether a query sees less than ``layer.mask`` lets it, by what the keys hold."""
 
     @abstractmethod
     def forward(

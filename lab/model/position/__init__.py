@@ -28,6 +28,10 @@ class LayerPosition(nn.Module):
         """Change new queries and keys by their position; cached keys come rotated already."""
         return q_BTNH, k_BTKH
 
+    def half_split(self) -> "LayerPosition | None":
+        """The rotation of this layer on pairs (p, p + r/2), for keys of another kind; None: nothing is turned."""
+        return None
+
     def score_bias(self, q_BTNH: Tensor, pos_T: range, pos_S: range, scale: float) -> Tensor | None:
         """A term added to the scaled scores, broadcastable to (B, N, T, S).
 

@@ -13,6 +13,7 @@ applies only to the layers that attend to everything.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -128,6 +129,7 @@ class LayerRotation(LayerPosition):
 
     def __init__(self, rope: Rope, layout: Layout, max_seq_len: int) -> None:
         super().__init__()
+        self.rope, self.pairs, self.max_seq_len = rope, layout, max_seq_len
         self.width, self.layout = rope.width, LAYOUTS[layout]
         self.frequencies, self.factor = rope.frequencies()
         self.cos_TH: Tensor
@@ -135,6 +137,14 @@ class LayerRotation(LayerPosition):
         cos_TH, sin_TH = self._angles(torch.arange(max_seq_len, device="cpu"))  # on meta it would load dynamo
         self.register_buffer("cos_TH", cos_TH, persistent=False)
         self.register_buffer("sin_TH", sin_TH, persistent=False)
+
+    @cached_property
+    def _half_split(self) -> "LayerRotation":
+        return LayerRotation(self.rope, Layout.half, self.max_seq_len)
+
+    def half_split(self) -> "LayerRotation":
+        """This rotation in the half-split layout; layers that turn alike have one between them."""
+        return self if self.pairs == Layout.half else self._half_split
 
     def _angles(self, pos_T: Tensor) -> tuple[Tensor, Tensor]:
         angle_TP = pos_T.float()[:, None] * self.frequencies.to(pos_T.device)

@@ -1,4 +1,4 @@
-"""DeepSeek's latent attention, feed-forwards dense in all layers."""
+"""DeepSeek's latent attention, feed-forwards dense in all layers, and its choice of tokens."""
 
 from oracles.cases._names import ENDS, GATED, LAYER, PRE, decoder, theta
 from oracles.compare import Case
@@ -34,6 +34,13 @@ SETTINGS = {
     "rms_norm_eps": 1e-6,
     **theta(1e4),
 }
+INDEXED = {
+    **MLA,
+    f"{ATTN}.indexer.wq_b": "blocks.*.attn.indexer.q",
+    f"{ATTN}.indexer.wk": "blocks.*.attn.indexer.k",
+    f"{ATTN}.indexer.k_norm": "blocks.*.attn.indexer.k_norm",
+    f"{ATTN}.indexer.weights_proj": "blocks.*.attn.indexer.w",
+}
 RANKS = {"attn.kv_rank": 8, "attn.rope_dim": 4, "attn.v_dim": 6}
 
 CASES = [
@@ -59,5 +66,15 @@ CASES = [
         table=MLA,
         oracle=decoder("DeepseekV3", q_lora_rank=12, **SETTINGS),
         changed={**RANKS, "attn.q_rank": 12},
+    ),
+    Case(
+        # The reference computes its indexer without gradients, so that those of its parameters are zero on both
+        # sides: the loss is without the indexer's divergence. With fewer heads ReLU makes many scores zero, and
+        # which of equal ones are chosen is torch.topk's secret there.
+        preset="deepseek_v3_2",
+        faint=r"(q_a|kv_a)_proj",
+        table=INDEXED,
+        oracle=decoder("DeepseekV32", q_lora_rank=12, index_topk=6, index_head_dim=8, index_n_heads=8, **SETTINGS),
+        changed={**RANKS, "attn.q_rank": 12, "attn.top_k": 6, "attn.index_n_heads": 8},
     ),
 ]
