@@ -1,8 +1,8 @@
-"""Softmax with a sink, exp(s_j) / (exp(sink_n) + sum over keys of exp(s)): the GPT-OSS code.
+"""Softmax with a sink, exp(s_j) / (exp(sink_n) + sum over keys of exp(s)): GPT-OSS, arXiv:2508.10925.
 
 What the weights of head n lack to one goes to no key. A sink is a logit of its own, after scale, positions, caps
 and mask. ``learned``: one number per query head, here from 0 on, drawn from N(0, 0.02²) in the transformers code;
-``zero``: all stay at 0, so the denominator is 1 + sum exp(s), "off by one".
+``zero``: all stay at 0, so the denominator is 1 + sum exp(s), "off by one", the zero sink of arXiv:2309.17453.
 """
 
 from dataclasses import dataclass
