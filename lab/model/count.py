@@ -9,9 +9,11 @@ from lab.model.transformer import Transformer
 
 FLOPS_FORMULA = (
     "6 x (weights of the linear maps, head included) + 12 N H T per layer of plain attention, "
-    "hidden keys not left out (arXiv:2204.02311, appendix B)"
+    "hidden keys not left out (arXiv:2204.02311, appendix B); a sparse kind that is computed by blocks counts the "
+    "keys of its blocks in place of T"
 )
-"""Forward is 2 FLOPs per weight and token, backward twice that; the head counts though it may be tied."""
+"""Forward is 2 FLOPs per weight and token, backward twice that; the head counts though it may be tied. The
+path in use is what counts: sparse kinds have all T keys where plain products have to form the scores."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class FactorizedConfig(GroupedConfig):
             ConfigError: the heads have no halves.
         """
         near, far, both = self.steps(dims)
-        if self.combine is Combine.heads and dims.n_heads % 2:
+        if self.combine == Combine.heads and dims.n_heads % 2:
             raise ConfigError(f"attn.combine heads needs an even model.n_heads, not {dims.n_heads}")
         masks: dict[Combine, Mask] = {
             Combine.alternate: far if index % 2 else near,

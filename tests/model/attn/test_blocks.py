@@ -63,15 +63,17 @@ def compare(mask, length, n_kv_heads):
 
 
 @every_mask
-@pytest.mark.parametrize("beyond", [0, 1, 3, 8, 17])
-def test_equals_the_masked_softmax_in_value_and_gradient(mask, beyond):
-    compare(mask, mask.blocks.least + beyond, N)
+def test_equals_the_masked_softmax_in_value_and_gradient(mask):
+    for beyond, n_kv_heads in ((0, N), (1, 2), (3, 1), (8, N), (17, 2)):
+        compare(mask, mask.blocks.least + beyond, n_kv_heads)
 
 
+@pytest.mark.slow
 @every_mask
-@pytest.mark.parametrize("n_kv_heads", [1, 2])
-def test_query_heads_share_keys(mask, n_kv_heads):
-    compare(mask, mask.blocks.least + 5, n_kv_heads)
+@pytest.mark.parametrize("n_kv_heads", [1, 2, N])
+def test_equals_it_at_every_length_from_the_least_on(mask, n_kv_heads):
+    for beyond in range(20):
+        compare(mask, mask.blocks.least + beyond, n_kv_heads)
 
 
 @pytest.mark.parametrize("mask", LONG, ids=str)

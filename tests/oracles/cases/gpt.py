@@ -27,6 +27,22 @@ GPT1 = {
     "transformer.positions_embed": "position.table",
     **{name: target for name, target in GPT2.items() if name.startswith(H)},
 }
+ATTN_NEO = f"{H}.attn.attention"
+GPT_NEO = {
+    "transformer.wte": "embedding",
+    "transformer.wpe": "position.table",
+    f"{H}.ln_1": "blocks.*.attn_norm",
+    f"{H}.ln_2": "blocks.*.ffn_norm",
+    f"{ATTN_NEO}.q_proj": "blocks.*.attn.q",
+    f"{ATTN_NEO}.k_proj": "blocks.*.attn.k",
+    f"{ATTN_NEO}.v_proj": "blocks.*.attn.v",
+    f"{ATTN_NEO}.out_proj": "blocks.*.attn.out",
+    f"{H}.mlp.c_fc": "blocks.*.ffn.up",
+    f"{H}.mlp.c_proj": "blocks.*.ffn.out",
+    "transformer.ln_f": "final_norm",
+}
+AS_GPT_NEO = {"attn.scale": 1.0, "attn.q_bias": False, "attn.k_bias": False, "attn.v_bias": False}
+"""What GPT-Neo, which has GPT-3's pattern of layers, does otherwise."""
 GPTJ = {
     "transformer.wte": "embedding",
     f"{H}.ln_1": "blocks.*.attn_norm",
@@ -130,7 +146,29 @@ CASES = [
         logits=gpt1_logits,
     ),
     Case(preset="gpt2", table=GPT2, oracle=made("GPT2LMHeadModel", "GPT2Config", **GPT), changed=FOUR_WIDE),
-    Case(preset="gpt3", table=GPT2, oracle=made("GPT2LMHeadModel", "GPT2Config", **GPT), changed=FOUR_WIDE),
+    Case(
+        preset="gpt3",
+        table=GPT_NEO,
+        oracle=made(
+            "GPTNeoForCausalLM",
+            "GPTNeoConfig",
+            vocab_size=61,
+            max_position_embeddings=64,
+            hidden_size=32,
+            num_layers=4,
+            num_heads=4,
+            attention_types=[[["local", "global"], 2]],
+            window_size=8,
+        ),
+        changed={**FOUR_WIDE, "attn.window": 8, **AS_GPT_NEO},
+    ),
+    Case(
+        preset="gpt3",
+        note="dense",
+        table=GPT2,
+        oracle=made("GPT2LMHeadModel", "GPT2Config", **GPT),
+        changed={**FOUR_WIDE, "attn.global_every": 1},
+    ),
     Case(
         preset="gptj",
         table=GPTJ,
