@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lab.commands._parser import Parser
+from lab.commands._runs import add_run
 
 if TYPE_CHECKING:
     from lab.training.load import Loaded
@@ -45,7 +46,7 @@ def _parser() -> Parser:
         prog="lab eval",
         description=f"{__doc__} The run's own tokenizer and weights are used; nothing is trained or written.",
     )
-    parser.add_argument("run", metavar="RUN", help="a run: its id, the beginning of it, or its folder")
+    add_run(parser)
     parser.add_argument(
         "overrides",
         metavar="OVERRIDE",

@@ -101,6 +101,7 @@ def explain(planned: "Plan") -> dict[str, Any]:
         },
         "seed": config.seed,
         "match": match_facts(config.match, planned.match) if planned.match else None,
+        "init_from": planned.start.facts() if planned.start else None,
         "preset": _preset(config.preset),
         "remarks": model.remarks(planned.architecture),
         "components": list(_components(config.as_dict())),
@@ -197,6 +198,10 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         from lab.training.summary import match_line
 
         yield "match", match_line(facts["match"])
+    if facts["init_from"]:
+        start = facts["init_from"]
+        counts = ", ".join(f"{sum(start[part].values())} {part}" for part in ("loaded", "converted", "fresh"))
+        yield "weights", f"from run {start['run']} at step {start['step']}: {counts} tensors"
     yield (
         "training",
         f"{facts['steps']:,} steps of {facts['tokens_per_step']:,} tokens: {facts['tokens']:,} tokens, "

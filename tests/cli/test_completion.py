@@ -51,6 +51,8 @@ LINES = [
     ("lab table outp", []),
     ("lab train preset=gem", ["preset=gemma1", "preset=gemma2", "preset=gemma3"]),
     ("lab train preset_", ["preset_size="]),
+    ("lab eval --pos", ["--positions"]),
+    ("lab eval abc attention=gq", ["attention=gqa"]),
     ("lab presets gem", ["gemma1", "gemma2", "gemma3"]),
     ("lab presets --format ", ["json", "markdown", "text"]),
     ("lab data l", ["list"]),
@@ -59,6 +61,7 @@ LINES = [
 
 
 OFTEN = {
+    "lab eval abc attention=gq",
     "lab nope ",
     "lab --v",
     "lab train norm=r",

@@ -101,6 +101,14 @@ def test_heads_of_another_width_or_number_do_not_fit():
         assert "blocks.0.attn.k.weight" in moved.reshaped
 
 
+@pytest.mark.parametrize(("dense", "sparse"), [("gqa", "dsa"), ("mla", "dsa_mla")])
+def test_from_a_dense_model_to_sparse_attention_only_the_indexer_is_fresh(dense, sparse):
+    moved = transfer(shaken(model(attn=dense)), model(attn=sparse), Pool.mean)
+    assert moved.fresh
+    assert all(".attn.indexer." in name for name in moved.fresh)
+    assert (moved.converted, moved.reshaped, moved.dropped) == ((), (), ())
+
+
 def test_an_outline_is_matched_as_a_model_is():
     source = build(4)
     outline = architecture(attn=gqa(2)).outline()

@@ -6,6 +6,7 @@ import shutil
 import pytest
 import torch
 
+from lab import cli
 from lab.errors import ConfigError
 from lab.report.variants import variants
 from lab.runs.store import RunFolder
@@ -53,6 +54,16 @@ def test_the_same_model_starts_where_the_source_ended(source, train, config, out
     assert trained.result["config"]["init_from"] == own["id"]
     assert str(folder) not in (trained.folder / "result.json").read_text()
     assert plan(config(*words)).batches.hash(6) == own["hashes"]["batches"]
+
+
+def test_explain_tells_what_would_go_over(source, words, capsys):
+    folder = source()
+    line = ["explain", *words(*SHORT, *HEADS, "attn=mqa", f"init_from={folder}")]
+    assert cli._run([*line, "--format", "json"]) == 0
+    start = json.loads(capsys.readouterr().out)["init_from"]
+    assert (start["run"], start["step"], sum(start["converted"].values())) == (folder.name, 6, 2)
+    assert cli._run(line) == 0
+    assert f"from run {folder.name} at step 6: 10 loaded, 2 converted, 0 fresh tensors" in capsys.readouterr().out
 
 
 def test_fewer_heads_and_a_norm_more(source, train, outputs, caplog):
