@@ -1,10 +1,10 @@
-"""The argument RUN of commands that take one run."""
+"""The argument RUN of commands that take one run, and words that a shell may complete to."""
 
 from lab.commands._parser import Parser
 from lab.runs.find import run_ids
 
 
-class _AnyOf(list[str]):
+class AnyOf(list[str]):
     """Words to complete to, none of which has to be taken."""
 
     def __contains__(self, word: object) -> bool:
@@ -16,6 +16,6 @@ def add_run(parser: Parser) -> None:
     parser.add_argument(
         "run",
         metavar="RUN",
-        choices=None if Parser.completing is None else _AnyOf(run_ids()),
+        choices=None if Parser.completing is None else AnyOf(run_ids()),
         help="a run: its id, the beginning of its id, or its folder",
     )

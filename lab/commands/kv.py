@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab import preset
 from lab.commands._parser import Parser
+from lab.commands._runs import AnyOf
 from lab.errors import ConfigError, did_you_mean
 from lab.report.cache_table import as_markdown, as_text
 
@@ -151,13 +152,6 @@ def _row(variant: Variant, speed: bool) -> dict[str, Any]:
     }
 
 
-class _Presets(list[str]):
-    """Names to complete to; an override may stand there too."""
-
-    def __contains__(self, word: object) -> bool:
-        return True
-
-
 def _parser() -> Parser:
     parser = Parser(
         prog="lab kv",
@@ -168,7 +162,7 @@ def _parser() -> Parser:
         "overrides",
         metavar="PRESET | OVERRIDE",
         nargs="*",
-        choices=None if Parser.completing is None else _Presets(preset.names()),
+        choices=None if Parser.completing is None else AnyOf(preset.names()),
         help="presets to compare, and overrides as for lab train: gemma3 llama3, attn=gqa,mla, model.dim=512",
     )
     parser.add_argument("--no-speed", dest="speed", action="store_false", help="measure bytes alone")
