@@ -161,6 +161,8 @@ def _attn(parts: Parts) -> str:
     words = [" ".join([name, *ranks])]
     if "window_share" in attn:
         words.append(f"{number(attn['window_share'])} T")
+    if "selected_share" in attn:
+        words.append(f"the best blocks of {number(attn['selected_share'])} T")
     if "top_k_share" in attn:
         words.append(f"the best {number(attn['top_k_share'])} T")
     kinds = {"full": attn.get("global_every"), "without positions": attn.get("nope_every")}

@@ -57,13 +57,15 @@ LECTURE = {
     "Command A": "command_a",
     "DeepSeek-V2": "deepseek_v2",
     "DeepSeek-V3": "deepseek_v3",
+    "DeepSeek-V3.2-Exp": "deepseek_v3_2",
+    "NSA": "nsa",
     "DCLM": "dclm",
     "Chameleon": "chameleon_7b",
     "Idefics": "idefics",
     "BLOOM": "bloom",
     "MPT": "mpt",
 }
-COMING = {"NSA": "nsa"}
+COMING: dict[str, str] = {}
 """The models that the lecture speaks of, and what the table of its families lists."""
 
 MILLIONS = {
