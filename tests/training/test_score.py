@@ -47,7 +47,7 @@ def test_the_run_itself_scores_its_final_loss(precision, elsewhere):
     assert found.transfer.fresh == found.transfer.converted == found.transfer.dropped == ()
 
 
-@pytest.mark.parametrize("n_buckets", [1, 5, 8, 32])
+@pytest.mark.parametrize("n_buckets", [5, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 8, 32))])
 def test_positions_sum_to_the_loss(scored, n_buckets):
     found = scored(n_buckets)
     buckets = found.positions
@@ -92,6 +92,7 @@ def test_another_length(scored, part, length):
         assert found.evaluation.loss == pytest.approx(scored(4).positions[0].loss, abs=0.2)
 
 
+@pytest.mark.slow
 def test_the_model_stays_as_long_as_it_was_trained(scored, part):
     """The original length of YaRN is the one of training, also where it is not written down."""
     long = part("model", "model.max_seq_len=128")
@@ -121,7 +122,7 @@ def test_other_data_by_the_runs_own_tokenizer(elsewhere, book, tmp_path, config)
     assert found.evaluation.bits_per_byte == pytest.approx(nats / math.log(2) / n_bytes, rel=1e-12)
 
 
-def test_what_cannot_be_done_without_training(scored, part, elsewhere, config):
+def test_what_cannot_be_done_without_training(scored, part):
     for section, words, message in (
         ("position", ["position=learned"], "has no weights for position.table.weight: only"),
         ("activation", ["activation.d_ff=8"], r"ffn\.gate\.weight, blocks\.\*\.ffn\.up\.weight, .* can be changed"),
@@ -131,6 +132,10 @@ def test_what_cannot_be_done_without_training(scored, part, elsewhere, config):
             scored(**{section: part(section, *words)})
     with pytest.raises(ConfigError, match=r"--positions 33 must be at most model.max_seq_len 32"):
         scored(33)
+
+
+@pytest.mark.slow
+def test_learned_positions_end(elsewhere, config):
     words = ("train.steps=2", "position=learned")
     loaded = load_model(RunFolder(elsewhere(*words)))
     longer = replace(loaded.config, model=config(*words, "model.max_seq_len=33").model)

@@ -56,6 +56,7 @@ def test_the_same_model_starts_where_the_source_ended(source, train, config, out
     assert plan(config(*words)).batches.hash(6) == own["hashes"]["batches"]
 
 
+@pytest.mark.slow
 def test_explain_tells_what_would_go_over(source, words, capsys):
     folder = source()
     line = ["explain", *words(*SHORT, *HEADS, "attn=mqa", f"init_from={folder}")]
@@ -91,6 +92,7 @@ def test_what_is_fresh_is_drawn_as_without_a_source(source, config):
     assert not torch.equal(model["head.weight"], alone["head.weight"])
 
 
+@pytest.mark.slow
 def test_the_source_is_the_identity_and_not_its_path(source, config, tmp_path):
     folder = tmp_path / "source"
     shutil.copytree(source(), folder)
@@ -120,6 +122,7 @@ def test_after_a_kill(source, kill_at, train, elsewhere, outputs):
     assert_same(folder, elsewhere(*words))
 
 
+@pytest.mark.slow
 def test_a_source_may_have_had_a_source(source, train, config):
     first = source()
     second = train(*SHORT, *HEADS, f"init_from={first}", "seed=2")
