@@ -6,9 +6,10 @@ chosen keys. In stage ``dense``, the authors' warm-up, queries attend to everyth
 keys; the authors freeze everything but the indexer there, which here trains on. The divergence is the auxiliary
 loss ``indexer_kl``, computed in training mode without a cache.
 
-On the path ``plain`` all scores are computed and those of other keys hidden. On the other, chosen keys and values
-are gathered for a block of queries at a time, and again when gradients are computed, so that no more than a block
-of them is held. Sequences of at most k tokens are attended to as dense attention does.
+On the path ``plain`` all scores are computed and those of other keys hidden. The other takes a block of queries at
+a time, once more when gradients are computed so that no more than a block is held, and gathers the chosen keys and
+values where they are few enough for that to be faster. Sequences of at most k tokens are attended to as dense
+attention does.
 """
 
 import math
@@ -30,7 +31,9 @@ from lab.model.sizes import Dims
 from lab.model.softmax_attention import SoftmaxAttention
 
 BLOCK = 128
-"""Queries that keys are gathered for at once."""
+"""Queries that are computed at once off the plain path."""
+KEYS_OF_A_GATHER = 16
+"""Keys that are multiplied in the time that one is gathered, and its gradient scattered, roughly."""
 
 
 class Stage(StrEnum):
@@ -121,6 +124,10 @@ class IndexedAttention(SoftmaxAttention):
         """Whether everything is attended to."""
         return self.stage == Stage.dense or len(pos_S) <= self.n_chosen
 
+    def gathers(self, pos_S: range) -> bool:
+        """Whether chosen keys are gathered: not where hooks see all scores, nor where most keys are chosen."""
+        return self.path != "plain" and not self.dense(pos_S) and KEYS_OF_A_GATHER * self.n_chosen <= len(pos_S)
+
     def attend_best(self, heads: "Heads", index: Index, *, learns: bool) -> tuple[Tensor, Losses]:
         """Weighted sums of the values of chosen keys, (B, T, N, width of a value), and the indexer's loss."""
         pos_T, pos_S = heads.pos_T, heads.pos_S
@@ -134,7 +141,8 @@ class IndexedAttention(SoftmaxAttention):
         if self.path == "plain":
             y_BTNH, nats = self._masked(heads, index)
         else:
-            y_BTNH, nats = self._by_blocks(self._gathered, heads, index)
+            compute = self._gathered if self.gathers(pos_S) else self._masked
+            y_BTNH, nats = self._by_blocks(compute, heads, index)
         return y_BTNH, {"indexer_kl": nats / (y_BTNH.shape[0] * len(pos_T))} if learns else {}
 
     def _by_blocks(
@@ -171,7 +179,7 @@ class IndexedAttention(SoftmaxAttention):
     def _masked(self, heads: "Heads", index: Index) -> tuple[Tensor, Tensor]:
         """All scores, of which those of chosen keys count."""
         index_BTS = index.scores(self._hidden(heads, index))
-        chosen_BTS = best(index_BTS, self.n_chosen)
+        chosen_BTS = best(index_BTS, min(self.n_chosen, len(heads.pos_S)))
         weights_BNTS = self._weights(heads, chosen_BTS)
         nats = divergence(weights_BNTS.mean(1), index_BTS, chosen_BTS)
         weights_BNTS = weights_BNTS if self.dropout is None else self.dropout(weights_BNTS)
@@ -195,10 +203,11 @@ class IndexedAttention(SoftmaxAttention):
         index_BTS = index.scores(self._hidden(heads, index))
         n_keys = min(self.n_chosen, len(heads.pos_S))
         at_BTX, held_BTX = places(best(index_BTS, n_keys), n_keys)
-        k_BTXKH, v_BTXKH = (rows(x_BSKH, at_BTX) for x_BSKH in (heads.k_BSKH, heads.v_BSKH))
-        q_BTKGH = grouped(heads.q_BTNH, k_BTXKH.shape[3])
-        scores_BTNX = (q_BTKGH @ k_BTXKH.permute(0, 1, 3, 4, 2) * self.scale).flatten(2, 3)
-        scores_BNTX = scores_BTNX.transpose(1, 2)
+        k_BKTXH, v_BKTXH = (rows(x_BSKH, at_BTX) for x_BSKH in (heads.k_BSKH, heads.v_BSKH))
+        n_kv_heads = k_BKTXH.shape[1]
+        q_BKTGH = grouped(heads.q_BTNH, n_kv_heads).transpose(1, 2)
+        scores_BKTGX = q_BKTGH @ k_BKTXH.transpose(-1, -2) * self.scale
+        scores_BNTX = scores_BKTGX.transpose(2, 3).flatten(1, 2)
         bias = self.position.score_bias(heads.turned_BTNH, heads.pos_T, heads.pos_S, self.scale)
         if bias is not None:
             of_all_BNTS = bias.expand(scores_BNTX.shape[:3] + bias.shape[-1:])
@@ -206,8 +215,8 @@ class IndexedAttention(SoftmaxAttention):
             scores_BNTX = scores_BNTX + of_all_BNTS.gather(-1, at_BNTX)
         weights_BNTX = self.weigh(scores_BNTX.masked_fill(~held_BTX.unsqueeze(1), -math.inf))
         nats = divergence(weights_BNTX.mean(1), index_BTS.gather(-1, at_BTX), held_BTX)
-        weights_BTKGX = grouped(weights_BNTX.transpose(1, 2), v_BTXKH.shape[3])
-        return (weights_BTKGX @ v_BTXKH.transpose(2, 3)).flatten(2, 3), nats
+        weights_BKTGX = grouped(weights_BNTX.transpose(1, 2), n_kv_heads).transpose(1, 2)
+        return (weights_BKTGX @ v_BKTXH).transpose(1, 2).flatten(2, 3), nats
 
 
 @dataclass(frozen=True)
@@ -241,8 +250,8 @@ def grouped(x_BTNH: Tensor, n_kv_heads: int) -> Tensor:
 
 
 def rows(x_BSKH: Tensor, at_BTX: Tensor) -> Tensor:
-    """The vectors at given places of each sequence, (B, T, X, K, H)."""
+    """The vectors of each key/value head at given places of each sequence, (B, K, T, X, H)."""
     batch, source, n_kv_heads, width = x_BSKH.shape
-    first_B11 = source * torch.arange(batch, device=at_BTX.device)[:, None, None]
-    table = x_BSKH.reshape(batch * source, n_kv_heads * width)
-    return F.embedding(at_BTX + first_B11, table).view(*at_BTX.shape, n_kv_heads, width)
+    first_A11 = source * torch.arange(batch * n_kv_heads, device=at_BTX.device)
+    at_BKTX = at_BTX.unsqueeze(1) + first_A11.view(batch, n_kv_heads, 1, 1)
+    return F.embedding(at_BKTX, x_BSKH.transpose(1, 2).reshape(-1, width))

@@ -1,9 +1,8 @@
 """DeepSeek sparse attention on latents, as in DeepSeek-V3.2: an indexer chooses single tokens for MLA to attend to.
 
 The indexer's queries come from the query latent, or from the layer's input where ``q_rank`` and its share are null.
-Off the plain path chosen latents are gathered and attended to in MLA's folded form, one key and value for all
-heads: report of DeepSeek-V3.2-Exp, section 2. ``lab.model.indexed_attention`` and ``lab.model.indexer`` say the
-rest.
+Where chosen latents are gathered they are attended to in MLA's folded form, one key and value for all heads: report
+of DeepSeek-V3.2-Exp, section 2. ``lab.model.indexed_attention`` and ``lab.model.indexer`` say the rest.
 """
 
 from dataclasses import dataclass
@@ -57,7 +56,7 @@ class IndexedLatentAttention(IndexedAttention, LatentAttention):
         q_BTNH, turned_BTNH, c_BSL, k_BSH = self.project(x_BTD, latent_BTL, main, pos_T)
         pos_S = range(pos_T.stop - c_BSL.shape[1], pos_T.stop)
         fold = cache is not None and self.folding_is_less(len(pos_T), len(pos_S))
-        fold = fold or (self.path != "plain" and not self.dense(pos_S))
+        fold = fold or self.gathers(pos_S)
         q_BTNH, k_BSKH, v_BSKH = (self.folded if fold else self.formed)(q_BTNH, c_BSL, k_BSH)
         heads = Heads(q_BTNH, turned_BTNH, k_BSKH, v_BSKH, pos_T, pos_S)
         y_BTNH, losses = self.attend_best(heads, index, learns=self.training and cache is None)

@@ -4,13 +4,11 @@ import math
 
 import pytest
 import torch
-from contracts.menu import PATHS, SIZES, config, model, shaken, tokens
+from contracts.menu import SIZES, config, model, shaken, tokens
 
 from lab.errors import ConfigError
 from lab.model import indexed_attention
 from lab.model.count import training_flops_per_token
-from lab.model.indexer import Index, best, divergence, places
-from lab.training.precision import compute_in
 
 T, N, H, D, X = 9, SIZES.n_heads, SIZES.head_dim, SIZES.dim, 4
 INDEX = {"top_k": X, "index_n_heads": 3, "index_head_dim": 6, "index_rope_share": 0.7}
@@ -22,9 +20,16 @@ KINDS = {
     "mla-plain-q": ("dsa_mla", {"kv_rank": 10, "rope_dim": 4, "v_dim": 6}),
 }
 
-both_paths = pytest.mark.parametrize("path", PATHS)
 every_kind = pytest.mark.parametrize("kind", ["gqa", "mla", pytest.param("mla-plain-q", marks=pytest.mark.slow)])
 both_choices = pytest.mark.parametrize("attn", ["dsa", "dsa_mla"])
+
+
+@pytest.fixture(params=["plain", "blocks", "gathered"])
+def path(request, monkeypatch):
+    """All scores at once, those of a block of queries at a time, or those of chosen keys alone."""
+    if request.param == "gathered":
+        monkeypatch.setattr(indexed_attention, "KEYS_OF_A_GATHER", 1)
+    return "plain" if request.param == "plain" else "sdpa"
 
 
 def layer(kind, *, path="plain", position="none", **changed):
@@ -117,7 +122,6 @@ def close(actual, expected, tolerance):
 
 
 @every_kind
-@both_paths
 # Rotary angles are fp32 on both sides and may differ by a rounding.
 @pytest.mark.parametrize(
     ("stage", "position", "tolerance"),
@@ -139,7 +143,6 @@ def test_equals_loops_in_value_loss_and_gradient(kind, path, stage, position, to
 
 
 @every_kind
-@both_paths
 @pytest.mark.parametrize("stage", ["sparse", "dense"])
 def test_the_indexer_learns_from_its_divergence_alone_and_nothing_else_does(kind, path, stage):
     for of_loss in (True, False):
@@ -153,7 +156,6 @@ def test_the_indexer_learns_from_its_divergence_alone_and_nothing_else_does(kind
 
 
 @torch.no_grad()
-@both_paths
 @pytest.mark.parametrize("position", ["rope", pytest.param("shaw", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("attn", "dense"), [("dsa", "gqa"), ("dsa_mla", "mla")])
 @pytest.mark.parametrize("changed", [{"top_k": SIZES.max_seq_len}, {"top_k": 500}, {"stage": "dense"}], ids=str)
@@ -180,8 +182,9 @@ def test_choosing_all_but_one_key_is_not_dense_attention(attn):
 
 @both_choices
 @pytest.mark.parametrize("position", ["rope", "shaw"])
-@pytest.mark.parametrize("stage", ["sparse", "dense"])
-def test_blocks_of_queries_change_nothing(attn, stage, position, monkeypatch):
+@pytest.mark.parametrize(("stage", "keys"), [("sparse", 1), ("sparse", 16), ("dense", 16)])
+def test_blocks_of_queries_change_nothing(attn, stage, keys, position, monkeypatch):
+    monkeypatch.setattr(indexed_attention, "KEYS_OF_A_GATHER", keys)
     net, outcomes = shaken(model(attn=config("attn", attn, stage=stage), position=position).double()), []
     for size in (3, 5, 128):
         monkeypatch.setattr(indexed_attention, "BLOCK", size)
@@ -189,7 +192,6 @@ def test_blocks_of_queries_change_nothing(attn, stage, position, monkeypatch):
         x_BTD, losses = net(tokens())
         (x_BTD.square().sum() + losses["indexer_kl"]).backward()
         outcomes.append([x_BTD.detach(), losses["indexer_kl"].detach(), *(p.grad for p in net.blocks.parameters())])
-        outcomes[-1] = [t.clone() for t in outcomes[-1]]
     for first, second, whole in zip(*outcomes, strict=True):
         close(first, whole, 1e-11)
         close(second, whole, 1e-11)
@@ -197,78 +199,33 @@ def test_blocks_of_queries_change_nothing(attn, stage, position, monkeypatch):
 
 @torch.no_grad()
 @both_choices
-@both_paths
+@pytest.mark.parametrize("position", ["rope", "alibi"])
+def test_decoding_with_a_cache_is_the_whole_forward(attn, path, position):
+    net, ids = shaken(model(attn=attn, position=position, path=path).double()).eval(), tokens()
+    caches, pieces, offset = net.new_caches(), [], 0
+    for length in (5, 1, 1, 6, 3):
+        pieces.append(net(ids[:, offset : offset + length], caches, offset)[0])
+        offset += length
+    close(torch.cat(pieces, dim=1), net(ids)[0], 1e-10)
+
+
+def test_few_keys_are_gathered_and_many_are_not():
+    module = model(attn=config("attn", "dsa", top_k=3)).attention()[0]
+    assert [module.gathers(range(n)) for n in (3, 47, 48, 500)] == [False, False, True, True]
+    module.stage = "dense"
+    assert not module.gathers(range(500))
+    module = model(attn=config("attn", "dsa", top_k=3), path="plain").attention()[0]
+    assert not module.gathers(range(500))
+
+
+@torch.no_grad()
+@both_choices
 def test_later_tokens_do_not_change_the_choice(attn, path):
     """Gradients do not see through it."""
     net, ids = shaken(model(attn=attn, path=path).double()), tokens()
     changed = ids.clone()
     changed[:, 9:] = (ids[:, 9:] + 7) % SIZES.vocab_size
     close(net(ids)[0][:, :9], net(changed)[0][:, :9], 1e-12)
-
-
-def test_the_best_are_those_of_a_sort_and_of_equal_ones_the_nearest():
-    scores_BTS = torch.randint(-2, 3, (4, 12, 12), generator=torch.Generator().manual_seed(1)).float()
-    scores_BTS += torch.full((12, 12), -math.inf).triu(1)
-    for n_keys in (1, 3, 12):
-        chosen_BTS = best(scores_BTS, n_keys)
-        at_BTX, held_BTX = places(chosen_BTS, n_keys)
-        for b in range(4):
-            for t in range(12):
-                expected = nearest_of_the_best(scores_BTS[b, t, : t + 1], n_keys)
-                assert chosen_BTS[b, t].nonzero().flatten().tolist() == expected
-                assert at_BTX[b, t, held_BTX[b, t]].tolist() == expected
-        assert torch.equal(best(scores_BTS[:, :7, :7], min(n_keys, 7)), chosen_BTS[:, :7, :7])
-
-
-def test_scores_apart_by_a_rounding_are_equal():
-    scores_BTS = torch.rand(50, 1, 9, generator=torch.Generator().manual_seed(1)) - 0.5
-    scores_BTS[..., 2] = scores_BTS[..., 6]
-    noisy_BTS = torch.where(torch.arange(9) == 2, scores_BTS * (1 + 2**-23), scores_BTS)
-    for n_keys in range(1, 9):
-        assert torch.equal(best(scores_BTS, n_keys), best(noisy_BTS, n_keys))
-
-
-def test_the_divergence_is_that_of_torch_and_knows_zeros():
-    scores = torch.tensor([0.3, -1.0, 2.0, 9.0], dtype=torch.float64, requires_grad=True)
-    seen, p = torch.tensor([True, True, True, False]), torch.tensor([0.25, 0.0, 0.75, 0.0], dtype=torch.float64)
-    expected = torch.nn.functional.kl_div(scores[:3].log_softmax(0), p[:3], reduction="sum")
-    found = divergence(p, scores, seen)
-    close(found, expected, 1e-14)
-    (gradient,) = torch.autograd.grad(found, scores)
-    close(gradient, torch.cat((scores[:3].softmax(0) - p[:3], torch.zeros(1))).detach(), 1e-14)
-
-
-@torch.no_grad()
-@both_choices
-def test_index_scores_are_fp32_in_bf16_training(attn):
-    net = shaken(model(attn=attn))
-    indexer, x_BTD = net.attention()[0].indexer, torch.randn(2, 16, D)
-    with compute_in("bf16", "cpu"):
-        index = indexer(x_BTD, x_BTD, range(16))
-        scores = index.scores(torch.zeros(16, 16))
-    assert index.q_BTIH.dtype == torch.bfloat16
-    wide = Index(index.q_BTIH.float(), index.w_BTI.float(), index.k_BSH.float())
-    assert torch.equal(scores, wide.scores(torch.zeros(16, 16)))
-
-
-@both_choices
-@pytest.mark.parametrize(
-    ("position", "turns"), [("rope", True), ("none", False), ("alibi", False), ("shaw", False)]
-)
-def test_the_indexer_is_rotated_where_positions_rotate(attn, position, turns):
-    chosen = config("position", "rope", layout="interleaved", theta=77.0) if turns else position
-    module = model(attn=attn, position=chosen).attention()[0]
-    rotation = module.indexer.rotation
-    assert (rotation is not None) == turns
-    if turns:
-        assert rotation.pairs == "half"
-        assert rotation.width == module.indexer.rope_dim == 4
-        close(rotation.frequencies, 77.0 ** -torch.tensor([0, 0.5]), 1e-6)
-
-
-def test_a_layer_without_positions_has_none_in_its_indexer():
-    net = model(attn=config("attn", "dsa", nope_every=2))
-    assert [module.indexer.rotation is None for module in net.attention()] == [False, True]
 
 
 @both_choices
