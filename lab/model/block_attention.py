@@ -212,8 +212,18 @@ def column_positions(window: int, columns: int, length: int, device: torch.devic
 
 
 def fused(q_BNTH: Tensor, k_BKSH: Tensor, v_BKSH: Tensor, scale: float, mask_TS: Tensor | None = None) -> Tensor:
-    """PyTorch's kernel; without a mask causal."""
-    return F.scaled_dot_product_attention(
+    """PyTorch's kernel; without a mask causal.
+
+    Its fast forms want values as wide as keys: the narrower ones are filled up with zeros, which changes no score
+    and no sum. A single query, which would have all keys copied for few products, is left alone.
+    """
+    width = v_BKSH.shape[-1]
+    fill = width - k_BKSH.shape[-1] if q_BNTH.shape[2] > 1 else 0
+    if fill > 0:
+        q_BNTH, k_BKSH = F.pad(q_BNTH, (0, fill)), F.pad(k_BKSH, (0, fill))
+    elif fill < 0:
+        v_BKSH = F.pad(v_BKSH, (0, -fill))
+    y_BNTH = F.scaled_dot_product_attention(
         q_BNTH,
         k_BKSH,
         v_BKSH,
@@ -222,3 +232,4 @@ def fused(q_BNTH: Tensor, k_BKSH: Tensor, v_BKSH: Tensor, scale: float, mask_TS:
         scale=scale,
         enable_gqa=q_BNTH.shape[1] != k_BKSH.shape[1],
     )
+    return y_BNTH if fill >= 0 else y_BNTH[..., :width]

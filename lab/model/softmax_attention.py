@@ -6,12 +6,11 @@ keys that a sparse mask hides are left out: ``lab.model.block_attention``.
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from lab.model.attention_mask import FULL, attention_mask
 from lab.model.attn import Attention, AttnParts
-from lab.model.block_attention import Blocks
+from lab.model.block_attention import Blocks, fused
 from lab.model.layer_spec import LayerSpec
 from lab.model.position import LayerPosition
 from lab.model.stability import AttentionStability
@@ -62,26 +61,16 @@ class SoftmaxAttention(Attention):
     def _fused(
         self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
     ) -> Tensor:
-        whole = pos_T.start == 0 and len(pos_T) == len(pos_S)
-        blocks = self._blocks(len(pos_T)) if whole and bias is None else None
+        q_BNTH, k_BKSH, v_BKSH = (x.transpose(1, 2) for x in (q_BTNH, k_BSKH, v_BSKH))
+        square = len(pos_T) == len(pos_S)
+        blocks = self._blocks(len(pos_T)) if square and pos_T.start == 0 and bias is None else None
         if blocks is not None:
-            q_BNTH, k_BKTH, v_BKTH = (x.transpose(1, 2) for x in (q_BTNH, k_BSKH, v_BSKH))
-            return blocks.attend(q_BNTH, k_BKTH, v_BKTH, self.scale).transpose(1, 2)
-        plain_causal = bias is None and self.layer.mask == FULL and len(pos_T) == len(pos_S)
+            return blocks.attend(q_BNTH, k_BKSH, v_BKSH, self.scale).transpose(1, 2)
         mask = None
-        if not plain_causal:
+        if bias is not None or self.layer.mask != FULL or not square:
             mask = attention_mask(self.layer.mask, pos_T, pos_S, q_BTNH)
             mask = mask if bias is None else (mask + bias).to(q_BTNH.dtype)
-        y_BNTH = F.scaled_dot_product_attention(
-            q_BTNH.transpose(1, 2),
-            k_BSKH.transpose(1, 2),
-            v_BSKH.transpose(1, 2),
-            attn_mask=mask,
-            is_causal=plain_causal,
-            scale=self.scale,
-            enable_gqa=k_BSKH.shape[2] != self.n_heads,
-        )
-        return y_BNTH.transpose(1, 2)
+        return fused(q_BNTH, k_BKSH, v_BKSH, self.scale, mask).transpose(1, 2)
 
     def _plain(
         self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from contracts.menu import SIZES, config, model, shaken
+from contracts.menu import PATHS, SIZES, config, held, model, shaken, tokens
 from torch.utils.flop_counter import FlopCounterMode
 
 from lab.model.attention_mask import (
@@ -17,7 +17,7 @@ from lab.model.attention_mask import (
     Strided,
     attention_mask,
 )
-from lab.model.block_attention import BandBlocks
+from lab.model.block_attention import BandBlocks, fused
 
 N, H = 4, 3
 MASKS = [
@@ -159,3 +159,28 @@ def test_pieces_are_torch_s_own_attention_where_nothing_is_hidden():
     full = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.7)
     for mask in (Chunked(16), Strided(1), NearAndStrided(1), Columns(4, 4), ChunkAndColumns(4, 4)):
         torch.testing.assert_close(mask.blocks.attend(q, k, v, 0.7), full, rtol=1e-10, atol=1e-12)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("combine", ["merged", "heads"])
+@pytest.mark.parametrize("name", ["strided", "fixed"])
+def test_decoding_equals_the_whole_forward_for_patterns_that_are_no_default(name, combine, path):
+    net, ids = shaken(model(attn=config("attn", name, combine=combine), path=path)).eval(), tokens()
+    caches, pieces = net.new_caches(), []
+    for first, last in ((0, 9), (9, 10), (10, 13), (13, 16)):
+        pieces.append(net(ids[:, first:last], caches, first)[0])
+    torch.testing.assert_close(torch.cat(pieces, dim=1), net(ids)[0], rtol=1e-5, atol=1e-5)
+    for module, cache in zip(net.attention(), caches, strict=True):
+        assert sum(t.nbytes for t in held(cache)) == 2 * module.cache_bytes(16, element_bytes=4)
+
+
+@pytest.mark.parametrize(("key", "value"), [(5, 3), (3, 5), (4, 4)])
+@pytest.mark.parametrize("queries", [1, 9])
+def test_keys_and_values_may_have_another_width(key, value, queries):
+    q, k, v = (torch.randn(2, 2, n, w, dtype=torch.float64) for n, w in ((queries, key), (9, key), (9, value)))
+    mask_TS = torch.ones(queries, 9).tril(9 - queries).bool()
+    expected = (q @ k.mT * 0.7).masked_fill(~mask_TS, -torch.inf).softmax(-1) @ v
+    torch.testing.assert_close(fused(q, k, v, 0.7, mask_TS), expected, rtol=1e-10, atol=1e-12)
+    if queries == 9:
+        torch.testing.assert_close(fused(q, k, v, 0.7), expected, rtol=1e-10, atol=1e-12)
