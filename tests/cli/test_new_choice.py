@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.choices import names
 from lab.paths import conf_dir
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,7 @@ def copy(tmp_path_factory) -> Path:
     """A copy of the tree with a norm named powernorm: two new files."""
     root = tmp_path_factory.mktemp("copy")
     leave = shutil.ignore_patterns("__pycache__")
-    for name in ("lab", "hydra_plugins", "tests"):
+    for name in ("lab", "hydra_plugins", "tests", "docs"):
         shutil.copytree(ROOT / name, root / name, ignore=leave)
     shutil.copytree(conf_dir(), root / "conf")
     shutil.copy(ROOT / "pyproject.toml", root)
@@ -128,6 +129,5 @@ def test_a_norm_of_someone_elses_package(python, here, tmp_path, outputs):
     results = [json.loads(file.read_text()) for file in outputs.glob("runs/*/result.json")]
     assert {result["config"]["norm"]["name"] for result in results} == {"their_pkg.theirs", "rmsnorm"}
     wrong = python("-m", "lab", "train", *RUN, *options, "norm=thiers", path=package.parent)
-    assert wrong.stderr == (
-        "lab train: norm 'thiers' is not one of layernorm, none, rmsnorm, theirs; did you mean 'theirs'?\n"
-    )
+    menu = ", ".join(sorted([*names("norm"), "theirs"]))
+    assert wrong.stderr == f"lab train: norm 'thiers' is not one of {menu}; did you mean 'theirs'?\n"
