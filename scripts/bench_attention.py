@@ -2,9 +2,10 @@
 
     python scripts/bench_attention.py [--most 16384] [--kinds mha nsa …] [--docs]
 
-Each kind and length has a process of its own, with one sequence in fp32 on one thread. Times are the processor's own, so that
-other work on the machine counts little; memory is what the process grew by at its peak. Where the layers of a kind
-alternate, figures are the mean of two. Windows and numbers of keys are the same at all lengths, ``SIZES``.
+Each kind and length has a process of its own, with one sequence in fp32 on one thread. Times are the processor's
+own, so that other work on the machine counts little; memory is what the process grew by at its peak. Where the
+layers of a kind alternate, figures are the mean of two. Windows and numbers of keys are the same at all lengths,
+``SIZES``.
 ``--docs`` writes the table of docs/attention.md and the picture beside it; that needs matplotlib.
 """
 
