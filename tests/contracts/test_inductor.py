@@ -4,12 +4,17 @@ import shutil
 
 import pytest
 import torch
+
 from contracts.menu import model, shaken, tokens
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"),  # inductor's own
-    pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler; make ci-system installs it"),
+    pytest.mark.filterwarnings(
+        "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"
+    ),  # inductor's own
+    pytest.mark.skipif(
+        shutil.which("g++") is None, reason="inductor needs a C++ compiler; make ci-system installs it"
+    ),
 ]
 
 
