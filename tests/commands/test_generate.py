@@ -14,6 +14,8 @@ from lab.config import Device
 from lab.errors import LabError
 from lab.training.load import find_run, load_model
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(train):

@@ -10,6 +10,8 @@ from lab.commands import kv
 from lab.completion import candidates
 from lab.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("model=tiny", "model.dim=32", "model.max_seq_len=32", "threads=1", "device=cpu", "precision=fp32")
 
 

@@ -7,6 +7,8 @@ from lab.commands.probe import held_out, main
 from lab.errors import LabError
 from lab.training.load import find_run, load_model
 
+pytestmark = pytest.mark.slow
+
 
 def answers(capsys, *argv):
     assert main([*map(str, argv), "--device", "cpu", "--format", "json"]) == 0

@@ -70,6 +70,7 @@ def composed(number):
     return compose_config(words), taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(max(len(choices.names(group)) for group in choices.GROUPS)))
 def test_every_choice_decodes_to_what_its_yaml_says(number):
     run, taken = composed(number)

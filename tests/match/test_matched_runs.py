@@ -8,6 +8,8 @@ from lab.compose import compose_config, match_target
 from lab.errors import ConfigError
 from lab.training.run import plan, train
 
+pytestmark = pytest.mark.slow
+
 TO = 'match.to=["data=text","tokenizer=byte","model=tiny","model.dim=32","model.n_layers=1","model.max_seq_len=32"]'
 
 

@@ -8,9 +8,20 @@ from oracles import composed
 from oracles.cases import CASES, WITHOUT
 from oracles.compare import SIZES, Case, compare
 
+QUICK = ("gpt2", "llama2", "gemma2", "llama4", "olmo2", "falcon_40b", "deepseek_v3", "t5")
+"""Cases that the fast suite compares, on one path; the others are compared where all tests are run."""
+
+
+def speed(case: Case):
+    return case if str(case) in QUICK else pytest.param(case, marks=pytest.mark.slow)
+
+
+def test_the_quick_cases_are_cases():
+    assert set(QUICK) <= {str(case) for case in CASES}
+
 
 @pytest.mark.parametrize("path", ["plain", pytest.param("sdpa", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [speed(case) for case in CASES], ids=str)
 def test_a_preset_equals_its_reference(case: Case, path: str):
     found = compare(case, path=path)
 

@@ -18,6 +18,8 @@ from lab.data.tokenizer.byte import Config as ByteConfig
 from lab.errors import ConfigError, LabError
 from lab.training.generate import Sampling, as_text, candidates, generate, pick
 
+pytestmark = pytest.mark.slow
+
 GREEDY = Sampling(temperature=0, top_k=None, top_p=None, seed=0)
 PROMPT = tokens(1, 5)[0].tolist()
 

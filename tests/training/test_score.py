@@ -15,6 +15,8 @@ from lab.runs.store import RunFolder
 from lab.training.load import load_model
 from lab.training.score import by_document, by_position, score
 
+pytestmark = pytest.mark.slow
+
 WORDS = ("train.steps=6", "model.n_heads=4", "stability=qk_norm")
 
 

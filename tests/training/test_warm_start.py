@@ -17,6 +17,8 @@ from lab.training.run import plan
 from lab.training.state import new_state
 from training.folders import assert_same, resumed_from, steps, the_run
 
+pytestmark = pytest.mark.slow
+
 SHORT = ("train.steps=6", "train.checkpoint_every=2")
 HEADS = ("model.n_heads=4",)
 

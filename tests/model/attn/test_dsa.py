@@ -121,6 +121,7 @@ def close(actual, expected, tolerance):
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @every_kind
 # Rotary angles are fp32 on both sides and may differ by a rounding.
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from lab import choices
 from lab.model.latent_attention import LatentAttention
 from lab.model.stability import AttentionStability
 
+pytestmark = pytest.mark.slow
+
 MADE = {"rope_dim": 4, "v_dim": 6, "kv_rank": 10}
 KINDS = [{"position": name} for name in choices.names("position")]
 KINDS += [{"stability": name} for name in ("attn_softcap", "sigma_reparam", "temperature_tuning")]
