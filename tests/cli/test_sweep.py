@@ -44,6 +44,7 @@ def test_a_sweep_trains_each_combination_once_and_says_so(here, run, outputs):
     assert out.splitlines()[-1] == "3 runs: 1 trained, 2 already done. `lab table` shows them."
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_does_not_stop_the_others(here, run, outputs, failing):
     failing(2)
     status, _, err = run("train", *FEW, "-m", "seed=1,2,3")

@@ -77,6 +77,7 @@ def test_every_group_is_there_with_what_its_module_says_first(explain):
     assert attn["settings"]["n_kv_heads"] == 1
 
 
+@pytest.mark.slow
 def test_the_run_is_the_one_that_would_be_trained_and_nothing_is_written(explain, train, outputs):
     facts = explain()
     assert facts["status"] == "new"

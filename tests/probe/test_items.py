@@ -8,6 +8,8 @@ import pytest
 from lab import probe
 from lab.probe.agreement import PAIRS
 
+pytestmark = pytest.mark.slow
+
 TEXT = ("agreement", "last_word", "next_paragraph", "swapped_words")
 RANDOM = ("induction", "recall")
 

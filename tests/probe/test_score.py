@@ -43,6 +43,7 @@ def test_an_oracle_is_right_and_its_opposite_wrong(name, source):
         assert found.right_of_all in (None, found.right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", probe.names())
 def test_a_uniform_model_is_at_chance(name, source):
     items = probe.make(name, source, n=60, seed=0)

@@ -115,6 +115,7 @@ def widen(path):
     (path / "config.json").write_text(json.dumps(config))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

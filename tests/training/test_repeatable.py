@@ -101,6 +101,7 @@ def hashes(config, *overrides):
     return planned.batches.hash(20), tensors
 
 
+@pytest.mark.slow
 def test_variants_of_a_seed_are_paired(config):
     batches, tensors = hashes(config, "norm=rmsnorm")
     for override in ("norm=layernorm", "activation=gelu", "attn=mqa", "model.n_layers=3"):

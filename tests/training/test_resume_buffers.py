@@ -5,6 +5,7 @@ import pytest
 from training.folders import assert_same, resumed_from, the_run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", [(), pytest.param(("train.micro_batch_size=2", "train.eval_every=4"), marks=pytest.mark.slow)]
 )

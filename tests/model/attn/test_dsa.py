@@ -181,6 +181,7 @@ def test_choosing_all_but_one_key_is_not_dense_attention(attn):
     assert apart_BT[:, -1].min() > 1e-6
 
 
+@pytest.mark.slow
 @both_choices
 @pytest.mark.parametrize("position", ["rope", "shaw"])
 @pytest.mark.parametrize(("stage", "keys"), [("sparse", 1), ("sparse", 16), ("dense", 16)])

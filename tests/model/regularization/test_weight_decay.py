@@ -72,6 +72,7 @@ def test_independent_decay_is_the_rate_whatever_the_learning_rate(lr):
     assert [lr * rates[name] for name in INSIDE] == pytest.approx([0.3] * len(INSIDE), rel=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("optim", "init"),
     [
