@@ -241,6 +241,7 @@ class LargestTensor(TorchDispatchMode):
         return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("case", CASES)
 def test_the_logits_of_a_batch_are_never_held_at_once(monkeypatch, case, precision):

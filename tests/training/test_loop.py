@@ -97,6 +97,7 @@ def test_norms_are_logged_before_clipping(train):
     assert 0 < some.result["clipped_share"] < 1
 
 
+@pytest.mark.slow
 def test_noise_is_a_function_of_seed_and_step(begin):
     dropout = ("regularization=dropout", "regularization.dropout.residual=0.3")
     config, state, batches = begin(*dropout)

@@ -81,6 +81,7 @@ def test_a_scale_that_is_none_is_refused(scale):
     assert str(refused.value) == f"scale {scale!r} {allowed}"
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(("every", "without"), [(None, []), (1, [0, 1, 2, 3, 4]), (2, [1, 3]), (3, [2]), (6, [])])

@@ -61,6 +61,7 @@ def outcome(attn):
     return {name: p.shape for name, p in net.named_parameters()}, net.logits(tokens())
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize(("name", "key"), KNOBS)
 def test_every_key_changes_something(name, key):

@@ -54,6 +54,7 @@ def test_equals_a_softmax_over_the_keys_in_reach(name, window, heads_per_kv, pat
         torch.testing.assert_close(parameter.grad, w[key].grad, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @every_kind
 @both_paths

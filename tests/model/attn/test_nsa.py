@@ -80,6 +80,7 @@ def outcome(net, x_BTD):
     return [y_BTD.detach(), *(p.grad.clone() for p in module.parameters())]
 
 
+@pytest.mark.slow
 @every_shape
 @pytest.mark.parametrize("length", [9, 64])
 def test_pieces_of_the_fast_path_are_put_together(monkeypatch, shape, length):
@@ -159,6 +160,7 @@ def test_compression_is_zero_until_a_block_is_complete(path):
     assert not short.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("block", "stride", "select_block"), [(32, 16, 64), (4, 2, 4), (6, 2, 2), (3, 3, 9), (2, 1, 5)]
 )

@@ -57,6 +57,7 @@ def test_the_same_values_give_the_same():
     assert torch.equal(*(outcome(config("stability", "sigma_reparam")) for _ in range(2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "key"), KEYS)
 def test_a_key_acts(name, key):
     first, second = (outcome(config("stability", name, **keys)) for keys in ({}, {key: OTHER[name][key]}))
