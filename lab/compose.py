@@ -2,7 +2,7 @@
 
 import re
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +16,7 @@ from hydra.plugins.completion_plugin import DefaultCompletionPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from lab import choices
+from lab import choices, preset
 from lab.errors import ConfigError, LabError, one_line
 from lab.hints import check_choice, group_choices, missing, spelled, unknown_key
 from lab.paths import conf_dir
@@ -39,7 +39,7 @@ def compose_config(overrides: Sequence[str], *, config_dir: str | None = None) -
     from lab.config import RunConfig
 
     with one_line_errors(words, config_dir=config_dir):
-        return RunConfig.decode(tree, given_keys(words))
+        return RunConfig.decode(tree, preset.given_keys(words))
 
 
 def match_target(config: "RunConfig") -> "RunConfig | None":
@@ -59,11 +59,6 @@ def match_target(config: "RunConfig") -> "RunConfig | None":
     if target.match.unit is not None:
         raise ConfigError(f"match.to {config.match.to} is matched to something itself, which cannot be a target")
     return target
-
-
-def given_keys(words: Iterable[str]) -> list[str]:
-    """The keys that overrides set, which a preset's values yield to."""
-    return [word.lstrip("+").partition("=")[0] for word in words]
 
 
 def compose_tree(overrides: Sequence[str]) -> DictConfig:

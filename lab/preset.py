@@ -41,6 +41,11 @@ def _file(name: str) -> Path:
     return conf_dir() / "preset" / f"{name}.yaml"
 
 
+def given_keys(words: Iterable[str]) -> list[str]:
+    """The keys that overrides set, which a preset's values yield to."""
+    return [word.lstrip("+").partition("=")[0] for word in words]
+
+
 def apply(tree: dict[str, Any], given: Iterable[str]) -> None:
     """Put the values of the tree's preset where their choices stand, and leave its name alone in the tree.
 
@@ -66,7 +71,7 @@ def apply(tree: dict[str, Any], given: Iterable[str]) -> None:
         values |= preset["published"]
     for path, value in values.items():
         section, key = _place(tree, str(path))
-        where = f"{_target(str(path))}"
+        where = _target(str(path))
         if section is not None and not any(f"{where}.".startswith(f"{word}.") for word in kept):
             section[key] = value
     tree["preset"] = preset["name"]

@@ -57,8 +57,8 @@ def main(argv: list[str]) -> int:
 
 def _variants(presets: list[str], overrides: list[str]) -> list[Variant]:
     """The rows, every one of them checked."""
-    from lab.compose import given_keys
     from lab.hints import spelled
+    from lab.preset import given_keys
 
     overrides = [spelled(word) for word in overrides]
     given = given_keys(overrides)

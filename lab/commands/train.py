@@ -17,10 +17,11 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from lab.commands._parser import Parser
-from lab.compose import given_keys, match_target, one_line_errors
+from lab.compose import match_target, one_line_errors
 from lab.errors import LabError
 from lab.hints import spelled
 from lab.paths import conf_dir
+from lab.preset import given_keys
 
 if TYPE_CHECKING:
     from lab.training.run import Trained

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from lab.config import RunConfig
 from lab.errors import ConfigError, LabError
 from lab.paths import runs_dir
+from lab.preset import given_keys
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ def check_all(
     planned: list[RunConfig] = []
     for overrides in runs:
         try:
-            config = RunConfig.decode(trees(overrides), [word.partition("=")[0] for word in overrides])
+            config = RunConfig.decode(trees(overrides), given_keys(overrides))
             alike = replace(config, seed=0, study_seed=0, fresh=False)
             if alike not in planned:
                 plan(config)
