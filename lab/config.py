@@ -5,20 +5,20 @@ From there on no code knows a configuration library.
 """
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, cast
 
 from omegaconf import OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException
 
 from lab import choices, preset
 from lab.component import Component, check, check_number
 from lab.data.corpus import CorpusConfig
 from lab.data.tokenizer import TokenizerConfig
-from lab.errors import ConfigError, did_you_mean
+from lab.decode import section, unknown
+from lab.errors import ConfigError
 from lab.match import MatchConfig
 from lab.model.activation import ActivationConfig
 from lab.model.attn import AttnConfig
@@ -173,14 +173,14 @@ class RunConfig(Plain):
         known = {field.name for field in fields}
         for key in tree:
             if key not in known:
-                raise ConfigError(_unknown("", str(key), known))
+                raise ConfigError(unknown("", str(key), known))
         needed = {field.name for field in fields if field.default is dataclasses.MISSING}
         for key in sorted(needed - tree.keys()):
             raise ConfigError(f"{key} is not set")
         plain = {field.name: tree[field.name] for field in dataclasses.fields(Plain) if field.name in tree}
-        sections: dict[str, Any] = dataclasses.asdict(_section("", Plain, plain))
-        sections["model"] = _section("model", ModelConfig, tree["model"])
-        sections["train"] = _section("train", TrainConfig, tree["train"])
+        sections: dict[str, Any] = dataclasses.asdict(section("", Plain, plain))
+        sections["model"] = section("model", ModelConfig, tree["model"])
+        sections["train"] = section("train", TrainConfig, tree["train"])
         for group in choices.GROUPS:
             read = _combined if group in choices.COMBINED else _choice
             sections[group] = read(group, tree[group])
@@ -208,15 +208,12 @@ class RunConfig(Plain):
         )
 
 
-T = TypeVar("T")
-
-
 def _choice(group: str, values: Any, *, path: str | None = None) -> Component:
     """One component of a group."""
     path = path or group
     if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
         raise ConfigError(f"{path} {values!r} is not a choice; use {group}=NAME, one of {_menu(group)}")
-    return _section(path, cast(type[Component], choices.load(group, values["name"]).Config), values)
+    return section(path, cast(type[Component], choices.load(group, values["name"]).Config), values)
 
 
 def _combined(group: str, values: Any) -> dict[str, Component]:
@@ -232,66 +229,3 @@ def _combined(group: str, values: Any) -> dict[str, Component]:
 
 def _menu(group: str) -> str:
     return ", ".join(choices.names(group))
-
-
-def _unknown(prefix: str, key: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    near = did_you_mean(key, names).replace("mean '", f"mean '{prefix}")
-    owner = f"{prefix.rstrip('.')} has" if prefix else "the keys are"
-    return f"unknown key '{prefix}{key}': {owner} {', '.join(names) or 'no keys'}{near}"
-
-
-def _section(path: str, kind: type[T], values: Any) -> T:
-    """One frozen dataclass, its keys, types and ranges checked."""
-    prefix = f"{path}." if path else ""
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{path} {values!r} must be a section with keys of its own")
-    hints = get_type_hints(kind)
-    fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    for key in values:
-        if key not in fields:
-            raise ConfigError(_unknown(prefix, str(key), [name for name in fields if name != "name"]))
-    values = {
-        key: [value] if isinstance(value, str) and hints[key] == list[str] else value
-        for key, value in values.items()
-        if value != "???"
-    }
-    try:
-        merged = OmegaConf.merge(OmegaConf.structured(kind), values)
-        return cast(T, OmegaConf.to_object(merged))
-    except ConfigError as error:
-        raise ConfigError(f"{prefix}{error}") from error
-    except MissingMandatoryValue as error:
-        missing = next(name for name in fields if name not in values)
-        raise ConfigError(f"{prefix}{missing} is not set") from error
-    except OmegaConfBaseException as error:
-        raise ConfigError(_type_error(prefix, hints, values, error)) from error
-
-
-def _type_error(
-    prefix: str, hints: Mapping[str, Any], values: Mapping[str, Any], error: OmegaConfBaseException
-) -> str:
-    """A value of the wrong type: its whole key, what it is, and what it must be."""
-    key = str(error.full_key or error.key or "").split("[")[0].split(".")[0]
-    if key not in hints:
-        return f"{prefix}{key}: {str(error.msg or error).splitlines()[0]}"
-    value = values.get(key)
-    text = f"'{value}'" if isinstance(value, str) else json.dumps(value) if value in (None, True, False) else value
-    near = did_you_mean(str(value), _members(hints[key]))
-    return f"{prefix}{key} {text} must be {_words(hints[key])}{near}"
-
-
-def _members(hint: Any) -> list[str]:
-    return [str(member) for member in hint] if isinstance(hint, type) and issubclass(hint, StrEnum) else []
-
-
-def _words(hint: Any) -> str:
-    """A type in words."""
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
-    if hint in names:
-        return names[hint]
-    if _members(hint):
-        return f"one of {', '.join(_members(hint))}"
-    if get_origin(hint) is list:
-        return "a text or a list like [A,B]"
-    return " or ".join(_words(part) for part in get_args(hint)) or str(hint)

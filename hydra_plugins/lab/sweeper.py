@@ -69,7 +69,7 @@ class LabSweeper(Sweeper):
 
         from lab.compose import match_target
         from lab.config import Device
-        from lab.training.run import plan
+        from lab.training.plan import plan
 
         here = isinstance(self.launcher, BasicLauncher)
         return plan(config if here else replace(config, device=Device.auto), match_target(config))

@@ -9,7 +9,7 @@ from lab import choices, preset
 from lab.commands._parser import Parser
 
 if TYPE_CHECKING:
-    from lab.training.run import Plan
+    from lab.training.plan import Plan
 
 PIPE_WIDTH = 100
 """Columns where the output is no terminal."""
@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
     config = compose_config(options.overrides, config_dir=options.config_dir)
     target = match_target(config)
 
-    from lab.training.run import plan
+    from lab.training.plan import plan
 
     facts = explain(plan(config, target))
     if options.format == "json":

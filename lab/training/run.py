@@ -7,36 +7,29 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from lab.config import Device, RunConfig
-from lab.data.batches import Batches
-from lab.data.tokens import TokenSet, prepare
 from lab.errors import LabError, Stopped, one_line
 from lab.files import remove_temporaries, write_json
-from lab.match import Match
 from lab.match import facts as match_facts
-from lab.model.transformer import Architecture, Transformer
 from lab.paths import runs_dir
 from lab.progress import progress
-from lab.runs.identity import run_id
 from lab.runs.metrics import JsonLines, whole_lines
 from lab.runs.store import RunFolder, unwritable
-from lab.streams import stream_seed
 from lab.track import Guarded, Tracker
 from lab.training import summary
 from lab.training.checkpoint import load_newest
 from lab.training.evaluate import Evaluator
 from lab.training.interrupt import stop_request
 from lab.training.loop import Loop, Outcome
+from lab.training.plan import Plan, plan
 from lab.training.recorder import Recorder
-from lab.training.resolve import resolve
 from lab.training.state import TrainState, new_state
-from lab.training.warm_start import WarmStart, warm_start
 
 STEPS_AT_ONCE_ON_A_GPU = 16
 """Steps whose numbers are read from a GPU together."""
@@ -53,64 +46,6 @@ class Trained:
     folder: Path
     was_done: bool
     """Whether the run existed, finished or diverged, and nothing was trained."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A run that can be trained: everything that could be refused has been."""
-
-    config: RunConfig
-    architecture: Architecture
-    outline: Transformer
-    """The model without storage."""
-    tokens: TokenSet
-    batches: Batches
-    run_id: str
-    match: Match | None
-    """What the run was made equal to, where that was asked for."""
-    start: WarmStart | None
-    """The weights of another run that this one starts from, where that was asked for."""
-
-
-def plan(config: RunConfig, target: RunConfig | None = None) -> Plan:
-    """Resolve the configuration, prepare the data, check that the sizes go together; writes no run folder.
-
-    Args:
-        config: of the run.
-        target: what it is to be matched to, where ``config.match`` asks for that.
-
-    Raises:
-        LabError: something in the configuration or the data is refused.
-    """
-    assert (target is None) == (config.match.unit is None)
-    config = replace(resolve(config), fresh=False)  # a wish of the caller, not a property of the run
-    assert config.threads is not None
-    torch.set_num_threads(config.threads)
-    tokens = prepare(config.data, config.tokenizer)
-    architecture = config.architecture(tokens.vocab_size)
-    match = None
-    if target is not None:
-        other = replace(target, attn_path=config.attn_path).architecture(tokens.vocab_size)
-        match = config.match.solve(architecture, other)
-        architecture = match.architecture
-        config = replace(config, activation=architecture.activation)
-    outline = architecture.outline()
-    batches = Batches(
-        tokens.train,
-        seq_len=config.model.max_seq_len,
-        batch_size=config.train.batch_size,
-        seed=stream_seed(config.study_seed, config.seed, "data"),
-        tokens_hash=tokens.hash,
-    )
-    start = warm_start(config, outline, tokenizer_hash=tokens.tokenizer_hash)
-    config = replace(config, init_from=start.run if start else None)  # however the run was named
-    identity = run_id(
-        config.as_dict(),
-        data_hash=tokens.data_hash,
-        tokenizer_hash=tokens.tokenizer_hash,
-        source=start.identity() if start else None,
-    )
-    return Plan(config, architecture, outline, tokens, batches, identity, match, start)
 
 
 def train(config: RunConfig, target: RunConfig | None = None) -> Trained:

@@ -113,11 +113,12 @@ def test_failures_come_back_from_a_launcher_of_other_processes(here, run, output
 @pytest.mark.slow
 def test_a_seed_sweep_is_planned_once_a_variant(here, run, monkeypatch):
     from lab.study import sweeper
+    from lab.training import plan as planning
     from lab.training import run as training
 
     planned = []
-    real = training.plan
-    monkeypatch.setattr(training, "plan", lambda config, target: planned.append(config) or real(config, target))
+    real = planning.plan
+    monkeypatch.setattr(planning, "plan", lambda config, target: planned.append(config) or real(config, target))
     monkeypatch.setattr(sweeper, "conclude", lambda jobs: None)
     monkeypatch.setattr(training, "train", lambda config, target: None)
     assert run("train", *FEW, "-m", "attention=mha,mqa", "seed=1,2,3")[0] == 0

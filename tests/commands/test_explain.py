@@ -92,8 +92,9 @@ def test_the_run_is_the_one_that_would_be_trained_and_nothing_is_written(explain
 
 @pytest.mark.slow
 def test_a_run_that_was_begun(explain, config):
+    from lab.paths import runs_dir
     from lab.runs.store import RunFolder
-    from lab.training.run import plan, runs_dir
+    from lab.training.plan import plan
 
     folder = RunFolder(runs_dir() / plan(config(*SIZES)).run_id)
     folder.path.mkdir(parents=True)

@@ -6,7 +6,8 @@ import pytest
 
 from lab.compose import compose_config, match_target
 from lab.errors import ConfigError
-from lab.training.run import plan, train
+from lab.training.plan import plan
+from lab.training.run import train
 
 pytestmark = pytest.mark.slow
 

@@ -77,7 +77,7 @@ def test_the_rest_is_adamws():
 
 
 def test_which_parameter_goes_where(config):
-    from lab.training.run import plan
+    from lab.training.plan import plan
     from lab.training.state import new_state
 
     planned = plan(config("optim=muon", "position=learned", "norm=layernorm", "attn.out_bias=true"))

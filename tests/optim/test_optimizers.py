@@ -7,7 +7,7 @@ from contracts.menu import config, values
 from lab import choices
 from lab.training.checkpoint import load_newest, save_checkpoint
 from lab.training.loop import train_step
-from lab.training.run import plan
+from lab.training.plan import plan
 from lab.training.state import new_state
 from optim.steps import group, random, set_rates
 

@@ -8,7 +8,7 @@ from enum import Enum
 import pytest
 
 from lab.runs.identity import NO_EFFECT, SOURCE, run_id, without
-from lab.training.run import plan
+from lab.training.plan import plan
 
 OVERRIDES = (
     (),

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lab.training.evaluate import Evaluator
-from lab.training.run import plan
+from lab.training.plan import plan
 from lab.training.state import new_state
 
 

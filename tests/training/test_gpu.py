@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lab.training.loop import train_step
-from lab.training.run import plan
+from lab.training.plan import plan
 from lab.training.state import new_state
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]

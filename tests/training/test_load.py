@@ -12,7 +12,7 @@ from lab.runs.store import RunFolder
 from lab.training import load
 from lab.training.evaluate import Evaluator
 from lab.training.load import find_run, load_model
-from lab.training.run import plan
+from lab.training.plan import plan
 
 
 @pytest.fixture

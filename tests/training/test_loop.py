@@ -8,7 +8,7 @@ import torch
 
 from lab.model.loss import token_loss
 from lab.training.loop import backward, clip, train_step
-from lab.training.run import plan
+from lab.training.plan import plan
 from lab.training.state import new_state
 from training.folders import steps
 

@@ -9,7 +9,7 @@ import pytest
 from lab.config import RunConfig
 from lab.files import write_json
 from lab.training import summary
-from lab.training.run import plan
+from lab.training.plan import plan
 from lab.training.state import new_state
 from training.folders import assert_same, steps
 

@@ -13,7 +13,7 @@ from lab.runs.store import RunFolder
 from lab.training.checkpoint import load_newest
 from lab.training.evaluate import Evaluator
 from lab.training.load import load_model
-from lab.training.run import plan
+from lab.training.plan import plan
 from lab.training.state import new_state
 from training.folders import assert_same, resumed_from, steps, the_run
 

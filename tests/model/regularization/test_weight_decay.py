@@ -4,7 +4,7 @@ from contracts.menu import SIZES, config, model
 
 from lab import choices
 from lab.errors import ConfigError
-from lab.training.run import plan
+from lab.training.plan import plan
 from lab.training.state import new_state
 
 INSIDE = {

@@ -1,0 +1,87 @@
+"""From plain values to a frozen dataclass: unknown keys, wrong types and ranges are refused in one line."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from omegaconf import OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from lab.errors import ConfigError, did_you_mean
+
+T = TypeVar("T")
+
+
+def unknown(prefix: str, key: str, known: Iterable[str]) -> str:
+    """What to say of a key that is not there."""
+    names = sorted(known)
+    near = did_you_mean(key, names).replace("mean '", f"mean '{prefix}")
+    owner = f"{prefix.rstrip('.')} has" if prefix else "the keys are"
+    return f"unknown key '{prefix}{key}': {owner} {', '.join(names) or 'no keys'}{near}"
+
+
+def section(path: str, kind: type[T], values: Any) -> T:
+    """One frozen dataclass of plain values, its keys, types and ranges checked.
+
+    Args:
+        path: where the section stands, for messages; empty for the top level.
+        kind: the dataclass.
+        values: what was written in YAML or on a command line.
+
+    Raises:
+        ConfigError: names the key, the value and what is allowed.
+    """
+    prefix = f"{path}." if path else ""
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{path} {values!r} must be a section with keys of its own")
+    hints = get_type_hints(kind)
+    fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    for key in values:
+        if key not in fields:
+            raise ConfigError(unknown(prefix, str(key), [name for name in fields if name != "name"]))
+    values = {
+        key: [value] if isinstance(value, str) and hints[key] == list[str] else value
+        for key, value in values.items()
+        if value != "???"
+    }
+    try:
+        merged = OmegaConf.merge(OmegaConf.structured(kind), values)
+        return cast(T, OmegaConf.to_object(merged))
+    except ConfigError as error:
+        raise ConfigError(f"{prefix}{error}") from error
+    except MissingMandatoryValue as error:
+        missing = next(name for name in fields if name not in values)
+        raise ConfigError(f"{prefix}{missing} is not set") from error
+    except OmegaConfBaseException as error:
+        raise ConfigError(_type_error(prefix, hints, values, error)) from error
+
+
+def _type_error(
+    prefix: str, hints: Mapping[str, Any], values: Mapping[str, Any], error: OmegaConfBaseException
+) -> str:
+    """A value of the wrong type: its whole key, what it is, and what it must be."""
+    key = str(error.full_key or error.key or "").split("[")[0].split(".")[0]
+    if key not in hints:
+        return f"{prefix}{key}: {str(error.msg or error).splitlines()[0]}"
+    value = values.get(key)
+    text = f"'{value}'" if isinstance(value, str) else json.dumps(value) if value in (None, True, False) else value
+    near = did_you_mean(str(value), _members(hints[key]))
+    return f"{prefix}{key} {text} must be {_words(hints[key])}{near}"
+
+
+def _members(hint: Any) -> list[str]:
+    return [str(member) for member in hint] if isinstance(hint, type) and issubclass(hint, StrEnum) else []
+
+
+def _words(hint: Any) -> str:
+    """A type in words."""
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
+    if hint in names:
+        return names[hint]
+    if _members(hint):
+        return f"one of {', '.join(_members(hint))}"
+    if get_origin(hint) is list:
+        return "a text or a list like [A,B]"
+    return " or ".join(_words(part) for part in get_args(hint)) or str(hint)
