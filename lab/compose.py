@@ -37,8 +37,10 @@ def compose_config(overrides: Sequence[str], *, config_dir: str | None = None) -
     with one_line_errors(words, config_dir=config_dir):
         tree = compose_tree([*words, *search_path(config_dir)])
     from lab.config import RunConfig
+    from lab.study.settings import refuse_alone
 
     with one_line_errors(words, config_dir=config_dir):
+        refuse_alone(cast(dict[str, Any], tree))
         return RunConfig.decode(tree, preset.given_keys(words))
 
 

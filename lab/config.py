@@ -34,6 +34,9 @@ from lab.optim import OptimConfig
 from lab.schedule import ScheduleConfig
 from lab.track import TrackConfig
 
+SWEEP_KEYS = ("study", "tier", "accept_mde", "on_error")
+"""Keys of a sweep or a study as a whole, which no run has."""
+
 
 class Device(StrEnum):
     """Where a run computes."""
@@ -169,6 +172,7 @@ class RunConfig(Plain):
             tree = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.create(tree), resolve=True))
         except OmegaConfBaseException as error:  # an interpolation of something that is not there
             raise ConfigError(f"{error.full_key}: {str(error.msg or error).splitlines()[0]}") from error
+        tree = {key: value for key, value in tree.items() if key not in SWEEP_KEYS}
         fields = dataclasses.fields(RunConfig)
         known = {field.name for field in fields}
         for key in tree:

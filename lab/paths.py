@@ -21,6 +21,11 @@ def runs_dir() -> Path:
     return outputs_dir() / "runs"
 
 
+def studies_dir() -> Path:
+    """The folder that holds one folder a study or sweep."""
+    return outputs_dir() / "studies"
+
+
 def cache_dir() -> Path:
     """``$LAB_CACHE``, or ``lab`` under the user's cache folder. Holds what can be made again."""
     given = os.environ.get("LAB_CACHE")

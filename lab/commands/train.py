@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import redirect_stdout
 from textwrap import wrap
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -107,11 +107,14 @@ def _flags(parser: Parser, options: argparse.Namespace) -> list[str]:
 def _task(cfg: DictConfig) -> "Trained | None":
     """One job of Hydra's, perhaps in a process of its own."""
     from lab.config import RunConfig
+    from lab.study.settings import refuse_alone
     from lab.training.run import train
 
     log_to_console()
     try:
         overrides = cast(list[str], OmegaConf.to_container(HydraConfig.get().overrides.task))  # `${…}` as it is
+        if HydraConfig.get().mode is RunMode.RUN:
+            refuse_alone(cast(dict[str, Any], cfg))
         config = RunConfig.decode(cfg, given_keys(overrides))
         return train(config, match_target(config))
     except Exception as error:
