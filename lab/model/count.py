@@ -18,7 +18,7 @@ path in use is what counts: sparse kinds have all T keys where plain products ha
 
 @dataclass(frozen=True)
 class Parameters:
-    """Numbers of trained parameters."""
+    """Numbers of parameters, frozen ones too."""
 
     non_embedding: int
     """Without token and position tables and the output head: arXiv:2001.08361, section 2.1."""

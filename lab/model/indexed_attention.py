@@ -1,10 +1,10 @@
 """Attention to the keys that an indexer finds best, DeepSeek sparse attention: report of V3.2-Exp, section 2.
 
 ``lab.model.indexer`` scores all earlier keys, a light product but one of T S numbers; each query attends to the k
-of the largest scores. In stage ``sparse`` all is trained, the indexer by its divergence from the attention over the
-chosen keys. In stage ``dense``, the authors' warm-up, queries attend to everything and the divergence is over all
-keys; the authors freeze everything but the indexer there, which here trains on. The divergence is the auxiliary
-loss ``indexer_kl``, computed in training mode without a cache.
+of the largest scores. In stage ``dense``, the authors' warm-up, queries attend to everything, the indexer learns by
+its divergence from the attention over all keys, and every other parameter of the model is frozen. In stage
+``sparse`` all is trained, the indexer by its divergence over the chosen keys, with its input detached. The
+divergence is the auxiliary loss ``indexer_kl``, computed in training mode without a cache.
 
 On the path ``plain`` all scores are computed and those of other keys hidden. The other takes a block of queries at
 a time, once more when gradients are computed so that no more than a block is held, and gathers the chosen keys and
@@ -60,7 +60,11 @@ class IndexedConfig(AttnConfig):
     index_rope_share: float
     """Part of that width that is rotated where ``position`` rotates, in (0, 1], to an even number; 64/128 there."""
     stage: Stage
-    """``sparse``, or ``dense``: the warm-up of the indexer, in which queries attend to everything."""
+    """``sparse``, or ``dense``: the warm-up, in which queries attend to everything and the indexer alone trains."""
+
+    def trains(self, name: str) -> bool:
+        """The indexer in both stages, the rest in the sparse one."""
+        return self.stage == Stage.sparse or ".attn.indexer." in name
 
     def check_indexer(self) -> None:
         """Refuse values out of range.

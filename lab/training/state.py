@@ -1,10 +1,11 @@
 """The state of training: weights, optimizer, step. Batches and noise are functions of the step."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from lab.config import RunConfig
@@ -23,7 +24,7 @@ class TrainState:
     def tensors(self) -> dict[str, Tensor]:
         """Weights as ``model.NAME``, the optimizer's state as ``optim.NAME.KEY``."""
         named = {f"model.{name}": tensor.detach() for name, tensor in self.model.state_dict().items()}
-        for name, parameter in self.model.named_parameters():
+        for name, parameter in trained(self.model):
             for key, value in self.optimizer.state[parameter].items():
                 named[f"optim.{name}.{key}"] = torch.as_tensor(value)
         return named
@@ -34,7 +35,7 @@ class TrainState:
         self.model.load_state_dict(weights)
         place = {id(p): n for n, p in enumerate(p for g in self.optimizer.param_groups for p in g["params"])}
         packed = self.optimizer.state_dict()
-        for name, parameter in self.model.named_parameters():
+        for name, parameter in trained(self.model):
             prefix = f"optim.{name}."
             state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
             packed["state"][place[id(parameter)]] = state
@@ -43,15 +44,22 @@ class TrainState:
 
 
 def new_state(config: RunConfig, architecture: Architecture) -> TrainState:
-    """Step zero: weights drawn on the CPU from the run's seed, then moved to its device."""
+    """Step zero: weights drawn on the CPU from the run's seed, then moved to its device; what is frozen is so."""
     model = architecture.build(study_seed=config.study_seed, seed=config.seed).to(config.device.value)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(architecture.attn.trains(name))
     return TrainState(model=model, optimizer=_optimizer(config, architecture, model), step=0)
+
+
+def trained(model: Transformer) -> Iterator[tuple[str, Parameter]]:
+    """The parameters that are not frozen, by name: those that the optimizer has."""
+    return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
 
 
 def _optimizer(config: RunConfig, architecture: Architecture, model: Transformer) -> Optimizer:
     """One parameter group for each kind of parameter, weight decay and learning rate."""
     groups: dict[tuple[float, float, bool], list[Tensor]] = {}
-    for name, parameter in model.named_parameters():
+    for name, parameter in trained(model):
         hidden = parameter.ndim == 2 and name.startswith("blocks.")
         scale = config.init.lr_scale(name, parameter.shape, architecture.dims)
         scale *= config.optim.peak_lr(hidden=hidden) / config.optim.lr

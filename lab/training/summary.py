@@ -42,7 +42,11 @@ def opening(config: RunConfig, model: Transformer, tokens: TokenSet, batches: Ba
         "bits_per_byte": None,
         "spikes": None,
         "clipped_share": None,
-        "parameters": {"non_embedding": counted.non_embedding, "total": counted.total},
+        "parameters": {
+            "non_embedding": counted.non_embedding,
+            "total": counted.total,
+            "trained": sum(p.numel() for name, p in model.named_parameters() if config.attn.trains(name)),
+        },
         "flops_per_token": training_flops_per_token(model, config.model.max_seq_len),
         "flops_formula": FLOPS_FORMULA,
         "tokens": steps * config.train.batch_size * config.model.max_seq_len,
@@ -73,7 +77,7 @@ def closing(config: RunConfig, folder: RunFolder, outcome: Outcome) -> dict[str,
     """What the metrics and the last validation come to."""
     lines = read_lines(folder.metrics)
     loss, grad_norm = column(lines, "loss"), column(lines, "grad_norm")
-    reason = outcome.not_finite or diverged(loss)
+    reason = outcome.not_finite or diverged(loss, warm=config.init_from is not None)
     wall_s = column(read_lines(folder.timing), "wall_s")
     early = next((line.get("val_loss") for line in lines if line["step"] == early_step(config)), None)
     tokens_per_step = config.train.batch_size * config.model.max_seq_len
@@ -165,7 +169,15 @@ def opening_lines(result: dict[str, Any]) -> list[str]:
         f"{config['train']['steps']} steps of {batch:,} tokens, {result['epochs']:.2f} epochs · {config['device']} "
         f"{config['precision']}, {config['threads']} threads, attention {'+'.join(result['attention_path'])}",
         *([match_line(matched)] if matched else []),
+        *([frozen_line(result)] if counted["trained"] < counted["total"] else []),
     ]
+
+
+def frozen_line(result: Mapping[str, Any]) -> str:
+    """How much of a model trains, and whether the rest was ever trained."""
+    counted, drawn = result["parameters"], result["config"]["init_from"] is None
+    kept = ", as they were drawn: init_from is null" if drawn else ""
+    return f"frozen: all but {counted['trained']:,} of {counted['total']:,} parameters{kept}"
 
 
 def match_line(match: Mapping[str, Any]) -> str:

@@ -37,6 +37,7 @@ def test_an_end_above_the_start():
     loss = np.full(500, 5.5)
     loss[0] = 5.4
     assert diverged(loss) == "loss ended at 5.500, above 5.400 at the start"
+    assert diverged(loss, warm=True) is None
     loss[0] = 5.5
     assert diverged(loss) is None  # not above
 
@@ -47,6 +48,7 @@ def test_an_end_far_above_the_best():
     assert (
         diverged(loss) == f"loss ended at {loss[-1]:.3f}, more than 0.5 above its best, {loss[-20:-10].mean():.3f}"
     )
+    assert diverged(loss, warm=True) == diverged(loss)
     loss[-10:] -= 0.02
     assert diverged(loss) is None
 

@@ -37,7 +37,7 @@ def test_after_the_last_update(train):
 
 
 def test_a_run_that_ends_high(train, monkeypatch):
-    monkeypatch.setattr("lab.training.summary.diverged", lambda loss: "loss ended high")
+    monkeypatch.setattr("lab.training.summary.diverged", lambda loss, **_: "loss ended high")
     trained = train()
     assert (trained.result["status"], trained.result["reason"]) == ("diverged", "loss ended high")
     assert (trained.result["final_loss"], trained.result["steps_done"]) == (None, 20)

@@ -76,6 +76,10 @@ class AttnConfig(Component, ABC):
         """What is particular to layer ``index``; here all are alike."""
         return LayerSpec(index=index)
 
+    def trains(self, name: str) -> bool:
+        """Whether training changes the model's parameter ``name``; a frozen one keeps the value it starts with."""
+        return True
+
     @abstractmethod
     def build(self, dims: Dims, layer: LayerSpec, parts: AttnParts) -> Attention:
         """The branch of one layer.
