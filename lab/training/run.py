@@ -3,6 +3,7 @@
 import logging
 import resource
 import shutil
+import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from lab.files import remove_temporaries, write_json
 from lab.match import facts as match_facts
 from lab.paths import runs_dir
 from lab.progress import progress
+from lab.runs import attempts
 from lab.runs.metrics import JsonLines, whole_lines
 from lab.runs.store import RunFolder, unwritable
 from lab.track import Guarded, Tracker
@@ -81,6 +83,7 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
     result["match"] = match_facts(planned.config.match, planned.match) if planned.match else None
     result["init_from"] = planned.start.facts() if planned.start else None
     tracker = Guarded(lambda: planned.config.track.build(planned.run_id, planned.config.as_dict(), folder.path))
+    attempt = attempts.begin(folder, commit=result["env"]["commit"])
     try:
         remove_temporaries(folder.path)
         remove_temporaries(folder.checkpoints)
@@ -97,18 +100,24 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
         if planned.start is not None:
             planned.start.transfer.apply(state.model)
         result["hashes"]["tensors"] = summary.tensor_hashes(state.model)
-        outcome = _trained(planned, folder, state, tracker)
+        outcome = _trained(planned, folder, state, tracker, attempt)
         ended = result | summary.closing(planned.config, folder, outcome)
         ended["peak_memory_mib"] = peak_memory_mib(planned.config.device)
         folder.write_result(ended)
-    except Stopped:
+    except Stopped as stop:
         _write_ending(folder, tracker, {**result, "status": "partial"})
+        attempt.end("partial", f"stopped by {signal.Signals(stop.signal_number).name}")
+        raise
+    except KeyboardInterrupt:
+        attempt.end(attempts.KILLED, "a second signal while it was being stopped")
         raise
     except Exception as error:
         reason = _reason(error)
         log.debug("%s", traceback.format_exc())
         _write_ending(folder, tracker, {**result, "status": "failed", "reason": reason})
+        attempt.end("failed", reason)
         raise LabError(f"run {planned.run_id} failed: {reason}; see {folder.log}") from error
+    attempt.end(ended["status"], ended["reason"])
     tracker.finish(ended)
     _say(summary.closing_lines(ended))
     if outcome.signal_number is not None:
@@ -130,13 +139,16 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {one_line(error)}"
 
 
-def _trained(planned: Plan, folder: RunFolder, state: TrainState, tracker: Tracker) -> Outcome:
+def _trained(
+    planned: Plan, folder: RunFolder, state: TrainState, tracker: Tracker, attempt: attempts.Recording
+) -> Outcome:
     """Resume where a checkpoint allows it, and run the loop."""
     config, tokens = planned.config, planned.tokens
     found = load_newest(folder.checkpoints, most_steps=len(whole_lines(folder.metrics)))
     if found is not None:
         state.load(*found)
         log.info("  resumed from step %d", state.step)
+    attempt.from_step(state.step)
     on_gpu = config.device is not Device.cpu
     recorder = Recorder(
         JsonLines(folder.metrics, keep_steps=state.step),

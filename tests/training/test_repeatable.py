@@ -60,8 +60,8 @@ def test_what_a_run_leaves(train, config, book):
     folder = trained.folder
     names = {path.name for path in folder.iterdir()}
     assert names == {
-        "checkpoint", "config.json", "env.json", "metrics.jsonl", "result.json", "run.log", "timing.jsonl",
-        "tokenizer.json",
+        "attempts.jsonl", "checkpoint", "config.json", "env.json", "metrics.jsonl", "result.json", "run.log",
+        "timing.jsonl", "tokenizer.json",
     }  # fmt: skip
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert steps(folder) == list(range(1, 21))
