@@ -102,6 +102,22 @@ class TrainConfig:
         check(divides, "micro_batch_size", micro, f"must divide train.batch_size {self.batch_size}")
 
 
+class After(StrEnum):
+    """What a run keeps of its checkpoints when it is done or has diverged."""
+
+    weights = "weights"
+    none = "none"
+    all = "all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointConfig:
+    """The ``checkpoint`` section."""
+
+    after: After
+    """What is kept at the end: the newest ``weights``, ``none``, or ``all``, the optimizer's state too."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plain:
     """The settings that stand at the top level."""
@@ -156,6 +172,7 @@ class RunConfig(Plain):
     track: TrackConfig
     match: MatchConfig
     train: TrainConfig
+    checkpoint: CheckpointConfig = CheckpointConfig(after=After.weights)
 
     @staticmethod
     def decode(cfg: Any, given: Iterable[str] = ()) -> "RunConfig":
@@ -185,6 +202,8 @@ class RunConfig(Plain):
         sections: dict[str, Any] = dataclasses.asdict(section("", Plain, plain))
         sections["model"] = section("model", ModelConfig, tree["model"])
         sections["train"] = section("train", TrainConfig, tree["train"])
+        if "checkpoint" in tree:  # runs of earlier versions lack it
+            sections["checkpoint"] = section("checkpoint", CheckpointConfig, tree["checkpoint"])
         for group in choices.GROUPS:
             read = _combined if group in choices.COMBINED else _choice
             sections[group] = read(group, tree[group])

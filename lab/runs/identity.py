@@ -12,7 +12,16 @@ from typing import Any
 FORMAT = 1
 """Raised when a change of the code changes results at equal settings, so that old runs are not taken for new."""
 
-NO_EFFECT = ("fresh", "track", "train.checkpoint_every", "data.file", "preset", "preset_size", "match")
+NO_EFFECT = (
+    "fresh",
+    "track",
+    "train.checkpoint_every",
+    "checkpoint",
+    "data.file",
+    "preset",
+    "preset_size",
+    "match",
+)
 """Keys that cannot change a result, or have left their mark elsewhere: ``data.file`` in the hash of what it holds,
 a preset in choices and values, a match in the feed-forward width."""
 

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lab.config import Device, RunConfig
+from lab.config import After, Device, RunConfig
 from lab.data.tokenizer import Tokenizer
 from lab.errors import ConfigError, LabError, one_line
 from lab.model.transformer import Transformer
@@ -14,6 +14,9 @@ from lab.runs.find import find_run as find_run
 from lab.runs.store import RunFolder
 from lab.training.checkpoint import load_newest
 from lab.training.resolve import resolve
+
+ENDED = ("done", "diverged")
+"""Statuses of a run that lab train does not go on with."""
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +52,7 @@ def load_model(folder: RunFolder, *, device: Device = Device.cpu) -> Loaded:
     tokenizer = _tokenizer(folder)
     found = load_newest(folder.checkpoints, most_steps=sys.maxsize)
     if found is None:
-        raise LabError(
-            f"run {name} is {result['status']} and has no checkpoint: lab train with its settings goes on"
-        )
+        raise LabError(_no_weights(folder, config, result))
     tensors, step = found
     model = Transformer(config.architecture(tokenizer.vocab_size))
     weights = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
@@ -62,6 +63,16 @@ def load_model(folder: RunFolder, *, device: Device = Device.cpu) -> Loaded:
     if result["status"] != "done":
         log.warning("run %s is %s: taking it at step %d of %d", name, result["status"], step, config.train.steps)
     return Loaded(config, model.to(place.value).eval(), tokenizer, step, result)
+
+
+def _no_weights(folder: RunFolder, config: RunConfig, result: dict[str, Any]) -> str:
+    name = folder.path.name
+    if result["status"] not in ENDED:
+        return f"run {name} is {result['status']} and has no checkpoint: lab train with its settings goes on"
+    if any(folder.checkpoints.glob("*.safetensors")):
+        return f"run {name} has no checkpoint that is whole: train it again with fresh=true"
+    why = " (checkpoint.after=none)" if config.checkpoint.after is After.none else ""
+    return f"run {name} keeps no weights{why}: train it again with fresh=true checkpoint.after=weights"
 
 
 def _config(folder: RunFolder) -> RunConfig:

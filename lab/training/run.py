@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from lab.config import Device, RunConfig
+from lab.config import After, Device, RunConfig
 from lab.errors import LabError, Stopped, one_line
 from lab.files import remove_temporaries, write_json
 from lab.match import facts as match_facts
@@ -25,7 +25,7 @@ from lab.runs.metrics import JsonLines, whole_lines
 from lab.runs.store import RunFolder, unwritable
 from lab.track import Guarded, Tracker
 from lab.training import summary
-from lab.training.checkpoint import load_newest
+from lab.training.checkpoint import load_newest, thin_out
 from lab.training.evaluate import Evaluator
 from lab.training.interrupt import stop_request
 from lab.training.loop import Loop, Outcome
@@ -120,6 +120,7 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
     attempt.end(ended["status"], ended["reason"])
     tracker.finish(ended)
     _say(summary.closing_lines(ended))
+    _thin_out(folder, planned.config.checkpoint.after)
     if outcome.signal_number is not None:
         raise Stopped(f"run {planned.run_id} had ended, stopped after it", outcome.signal_number)
     return ended
@@ -144,7 +145,8 @@ def _trained(
 ) -> Outcome:
     """Resume where a checkpoint allows it, and run the loop."""
     config, tokens = planned.config, planned.tokens
-    found = load_newest(folder.checkpoints, most_steps=len(whole_lines(folder.metrics)))
+    done = len(whole_lines(folder.metrics))
+    found = load_newest(folder.checkpoints, most_steps=done, complete_below=config.train.steps)
     if found is not None:
         state.load(*found)
         log.info("  resumed from step %d", state.step)
@@ -171,6 +173,15 @@ def _trained(
             return loop.run(bar, request)
     finally:
         recorder.close()
+
+
+def _thin_out(folder: RunFolder, after: After) -> None:
+    """Remove of the checkpoints what the run is not to keep; where that fails, its result stands all the same."""
+    try:
+        thin_out(folder.checkpoints, after)
+    except OSError as error:
+        reason = error.strerror or one_line(error)
+        log.warning("run %s keeps all of its checkpoints (%s): lab gc thins them out", folder.path.name, reason)
 
 
 def _say(lines: Sequence[str]) -> None:

@@ -38,7 +38,8 @@ class TrainState:
         for name, parameter in trained(self.model):
             prefix = f"optim.{name}."
             state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-            packed["state"][place[id(parameter)]] = state
+            if state:  # a finished run keeps its weights alone
+                packed["state"][place[id(parameter)]] = state
         self.optimizer.load_state_dict(packed)  # puts each tensor where this optimizer wants it
         self.step = step
 

@@ -109,7 +109,7 @@ def test_runs_that_cannot_be_taken(run, train, capsys):
     assert capsys.readouterr().err.endswith("lab generate: RUN is missing\n")
     for file in (find_run(run).checkpoints).iterdir():
         file.unlink()
-    with pytest.raises(LabError, match="has no checkpoint"):
+    with pytest.raises(LabError, match="keeps no weights: train it again with fresh=true"):
         generate.main([run])
 
 

@@ -78,7 +78,9 @@ def test_every_leaf_counts_but_for_those_without_effect(config, overrides):
             seen.add(other)
     assert identity(values, data="e") not in seen
     assert identity(values, tokenizer="e") not in seen
-    assert NO_EFFECT == ("fresh", "track", "train.checkpoint_every", "data.file", "preset", "preset_size", "match")
+    assert NO_EFFECT == (
+        "fresh", "track", "train.checkpoint_every", "checkpoint", "data.file", "preset", "preset_size", "match",
+    )  # fmt: skip
 
 
 def test_another_runs_weights_count_by_what_they_are(config):
@@ -121,7 +123,7 @@ def test_spelling_does_not_count(config):
     same = plan(config()).run_id
     for overrides in (
         ("optim.beta2=9.50e-1", "attn_path=sdpa", "stability=[none]"),
-        ("train.checkpoint_every=7", "fresh=true"),
+        ("train.checkpoint_every=7", "fresh=true", "checkpoint.after=none"),
     ):
         assert plan(config(*overrides)).run_id == same, overrides
     assert plan(config("stability=[z_loss,qk_norm]")).run_id == plan(config("stability=[qk_norm,z_loss]")).run_id

@@ -7,7 +7,8 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from lab.training.checkpoint import KEPT, load_newest, save_checkpoint
+from lab.config import After
+from lab.training.checkpoint import KEPT, load_newest, save_checkpoint, thin_out
 from training.folders import assert_same, steps, the_run
 
 TENSORS = {"model.w": torch.arange(6.0).reshape(2, 3), "optim.w.step": torch.tensor(7.0)}
@@ -70,7 +71,7 @@ def test_any_cut_is_seen(tmp_path):
 
 
 def test_only_safetensors(train):
-    folder = train().folder / "checkpoint"
+    folder = train("checkpoint.after=all").folder / "checkpoint"
     assert names(folder) == ["step-00000015.safetensors", "step-00000020.safetensors"]
     for path in folder.iterdir():
         with safe_open(path, framework="pt") as file:
@@ -79,13 +80,67 @@ def test_only_safetensors(train):
     assert suffixes == {".json", ".jsonl", ".log", ".safetensors"}
 
 
+@pytest.mark.parametrize("after", After)
+def test_thinned_out(tmp_path, after):
+    for step in (5, 10):
+        save_checkpoint(tmp_path, TENSORS, step)
+    thin_out(tmp_path, after)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    thin_out(tmp_path, after)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+    assert len(before) == {After.all: 2, After.weights: 1, After.none: 0}[after]
+    found = load_newest(tmp_path, most_steps=10)
+    if after is After.none:
+        assert found is None
+        return
+    tensors, step = found
+    assert step == 10
+    assert torch.equal(tensors["model.w"], TENSORS["model.w"])
+    assert (tensors.keys() == TENSORS.keys()) == (after is After.all)
+
+
+def test_of_a_damaged_newest_one_the_one_before_is_kept(tmp_path, caplog):
+    for step in (5, 10):
+        save_checkpoint(tmp_path, TENSORS, step)
+    flip(tmp_path / "step-00000010.safetensors", -1)
+    thin_out(tmp_path, After.weights)
+    assert names(tmp_path) == ["step-00000005.safetensors"]
+    assert caplog.text.count("is damaged") == 1
+    flip(tmp_path / "step-00000005.safetensors", -1)
+    thin_out(tmp_path, After.weights)
+    assert names(tmp_path) == ["step-00000005.safetensors"]
+    assert "there is none before" in caplog.text
+
+
+def test_training_does_not_go_on_from_weights_alone(tmp_path, caplog):
+    for step in (5, 10):
+        save_checkpoint(tmp_path, TENSORS, step)
+        thin_out(tmp_path, After.weights)
+    save_checkpoint(tmp_path, TENSORS, 15)
+    assert load_newest(tmp_path, most_steps=14, complete_below=20) is None
+    assert "step-00000010.safetensors holds weights alone" in caplog.text
+    assert load_newest(tmp_path, most_steps=14, complete_below=10)[1] == 10
+    assert load_newest(tmp_path, most_steps=15, complete_below=20)[1] == 15
+
+
+def test_a_flipped_bit_does_not_make_weights_a_whole_checkpoint(tmp_path):
+    save_checkpoint(tmp_path, TENSORS, 7)
+    thin_out(tmp_path, After.weights)
+    (path,) = tmp_path.iterdir()
+    data = path.read_bytes()
+    for at in range(len(data)):
+        for bit in (0, 5):
+            path.write_bytes(data[:at] + bytes([data[at] ^ (1 << bit)]) + data[at + 1 :])
+            assert load_newest(tmp_path, most_steps=100, complete_below=8) is None
+
+
 def truncate(path):
     path.write_bytes(path.read_bytes()[:-100])
 
 
-def flip(path):
+def flip(path, at=-1000):
     data = bytearray(path.read_bytes())
-    data[-1000] ^= 1
+    data[at] ^= 1
     path.write_bytes(data)
 
 

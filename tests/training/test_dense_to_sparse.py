@@ -120,7 +120,8 @@ def test_a_warm_up_without_a_source_says_that_nothing_else_was_trained(train, ca
 @pytest.mark.slow
 @pytest.mark.parametrize("optim", ["adamw", "muon"])
 def test_a_frozen_run_is_resumed(kill_at, train, elsewhere, outputs, optim):
-    words = (*SHORT, *DENSE, f"optim={optim}", f"init_from={elsewhere(*SHORT, 'attn=gqa')}")
+    start = f"init_from={elsewhere(*SHORT, 'attn=gqa')}"
+    words = (*SHORT, *DENSE, f"optim={optim}", start, "checkpoint.after=all")
     kill_at(5, *words)
     folder = the_run(outputs)
     assert steps(folder) == [1, 2, 3, 4]

@@ -123,7 +123,7 @@ def widen(path):
         (break_config, "has no config.json that can be read"),
         (age_config, "is not of this lab: unknown key 'norms'"),
         (break_tokenizer, "tokenizer.json cannot be read: not a tokenizer"),
-        (lose_checkpoints, "is done and has no checkpoint"),
+        (lose_checkpoints, r"keeps no weights: train it again with fresh=true checkpoint\.after=weights$"),
         (widen, "has weights of another model than this lab makes: .*size mismatch"),
     ],
 )

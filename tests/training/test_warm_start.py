@@ -19,7 +19,7 @@ from training.folders import assert_same, resumed_from, steps, the_run
 
 pytestmark = pytest.mark.slow
 
-SHORT = ("train.steps=6", "train.checkpoint_every=2")
+SHORT = ("train.steps=6", "train.checkpoint_every=2", "checkpoint.after=all")
 HEADS = ("model.n_heads=4",)
 
 
