@@ -16,6 +16,10 @@ class ConfigError(LabError, ValueError):
     """
 
 
+class Held(LabError):
+    """Another process trains the run; who waits finds it done."""
+
+
 class Stopped(KeyboardInterrupt):
     """The process was asked to stop. Not an ``Exception``: it ends a sweep too."""
 

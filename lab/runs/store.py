@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from lab.errors import LabError
+from lab.errors import Held, LabError
 from lab.files import write_json
 
 SCHEMA = 1
@@ -114,7 +114,7 @@ class RunFolder:
                 return file
             file.close()  # its last holder removed it between our opening and our locking
             holder = "another process"
-        raise LabError(f"run {self.path.name} is being trained by {holder}")
+        raise Held(f"run {self.path.name} is being trained by {holder}")
 
     def is_locked(self) -> bool:
         """Whether a process holds the run now."""

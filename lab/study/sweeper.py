@@ -1,75 +1,251 @@
-"""What ``-m`` means: every combination of the values given, each checked before the first one is trained."""
+"""A sweep or a study from its stages to its runs: checked first, done once, resumed, never lost.
 
-import itertools
+Every run is checked before the first one starts. Runs that are done are not launched; those that another process
+trains are waited for; what a launcher brings back is read from the run folders, so a killed worker, launcher or
+machine costs no more than the steps since a checkpoint. Hydra's side is ``hydra_plugins/lab/sweeper.py``.
+"""
+
 import logging
 import os
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from lab.config import RunConfig
-from lab.errors import ConfigError, LabError
+from lab.errors import ConfigError, Held, LabError
 from lab.paths import runs_dir
-from lab.preset import given_keys
+from lab.study.board import board
+from lab.study.cell import Cell, Stage
+from lab.study.expand import Results
+from lab.study.manifest import Entry, Manifest
+from lab.study.settings import SweepSettings
+from lab.study.state import ENDED
+
+Script = Generator[Stage, Results, None]
+"""Stages, each of which is sent the results of the one before it."""
+
+WAIT_S = 1.0
+"""Seconds between two looks at runs that other processes train."""
+
+STAND_IN = {"status": "done", "final_loss": 1.0}
+"""A result for the preview of a script, in which nothing is trained."""
+
+RESOLVED = ("device", "precision", "threads", "attn_path")
+"""Settings of a run that depend on the machine where they are null or ``auto``."""
 
 log = logging.getLogger(__name__)
 
 
-class Override(Protocol):
-    """What Hydra's parser makes of one argument; its own class does more."""
+class Planned(Protocol):
+    """A run that was checked."""
 
-    def is_sweep_override(self) -> bool:
-        """Whether it has several values."""
+    config: RunConfig
 
-    def sweep_string_iterator(self) -> Any:
-        """Each value as it would be typed."""
-
-    def get_key_element(self) -> str:
-        """The key as it would be typed."""
-
-    input_line: str | None
+    def id_with(self, seed: int) -> str:
+        """The id of the run that differs in its seed alone."""
 
 
-def product(overrides: Sequence[Override]) -> list[list[str]]:
-    """One list of overrides for each combination; the last argument varies fastest."""
-    rows = [
-        [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
-        if o.is_sweep_override()
-        else [str(o.input_line)]
-        for o in overrides
-    ]
-    return [list(row) for row in itertools.product(*rows)]
+@dataclass(frozen=True)
+class Job:
+    """What a launcher says of a run."""
+
+    error: Exception | None
+    was_done: bool = False
+    """Whether there was nothing to train."""
 
 
-def check_all(
-    runs: Sequence[Sequence[str]],
-    trees: Callable[[Sequence[str]], Any],
-    plan: Callable[[RunConfig], object],
-) -> None:
-    """Check every run of a sweep, so that a mistake costs no training.
+class Host(Protocol):
+    """What Hydra does for a sweep."""
 
-    Args:
-        runs: the overrides of each run.
-        trees: composes a run's configuration.
-        plan: checks what needs the data; runs that differ in seeds alone share the answer.
+    tells: bool
+    """Whether runs tell the console themselves how they go, being trained in this process."""
+    stops_itself: bool
+    """Whether the launcher starts nothing new after a failure, where that is wanted."""
 
-    Raises:
-        LabError: names the mistake, and the run by its overrides.
-    """
-    planned: list[RunConfig] = []
-    for overrides in runs:
+    def plan(self, overrides: Sequence[str]) -> Planned:
+        """Compose and check a run."""
+
+    def launch(self, runs: Sequence[Sequence[str]], configs: Sequence[RunConfig]) -> Sequence["Job"]:
+        """Train runs, and say what came of them in their order; fewer where the launcher stopped.
+
+        ``configs`` are what they were resolved to here, seeds apart.
+        """
+
+
+@dataclass
+class Sweep:
+    """What is asked for, and how far it has come."""
+
+    host: Host
+    settings: SweepSettings
+    manifest: Manifest
+    only: frozenset[str] | None = None
+    """Ids of the runs to train, the others are left as they are; None: all."""
+    fresh: bool = False
+    """Whether to train runs again that are done."""
+    after: Callable[[Stage, Results], None] = lambda stage, results: None
+    """Called when a stage is done; may refuse to go on."""
+    plans: dict[tuple[str, ...], Planned] = field(default_factory=dict)
+    trained: list[str] = field(default_factory=list)
+    failed: list[Entry] = field(default_factory=list)
+
+    def check(self, script: Script) -> None:
+        """Check every run of a script, so that a mistake costs no training.
+
+        Raises:
+            LabError: names the mistake, and the run.
+        """
+        stages = list(preview(script))
+        cells = [cell for stage in stages for cell in stage.cells]
+        ids: set[str] = set()
+        for cell in cells:
+            try:
+                ids.add(self.id(cell))
+            except LabError as error:
+                own = [w for w in cell.overrides if any(w not in other.overrides for other in cells)]
+                raise ConfigError(
+                    f"{error} (in the run {' '.join(own)}; none was started)" if own else str(error)
+                ) from error
+        self.manifest = replace(self.manifest, expected=len(ids))
+
+    def carry_out(self, script: Script) -> None:
+        """Train a script's stages one after the other, and say what came of it.
+
+        Raises:
+            LabError: a run failed, or a study is not to go on.
+        """
+        make_room()
         try:
-            config = RunConfig.decode(trees(overrides), given_keys(overrides))
-            alike = replace(config, seed=0, study_seed=0, fresh=False)
-            if alike not in planned:
-                plan(config)
-                planned.append(alike)
-        except LabError as error:
-            own = [word for word in overrides if any(word not in run for run in runs)]
-            raise ConfigError(
-                f"{error} (in the run {' '.join(own)}; none was started)" if own else str(error)
-            ) from error
+            for stage, send in stages_of(script):
+                entries = self.enter(stage)
+                with board(self.manifest, entries, show=not self.host.tells):
+                    self.finish(entries)
+                unfinished = [entry for entry in entries if entry.state().status not in ENDED]
+                if unfinished:
+                    break
+                results = {entry.cell: entry.folder.result() for entry in entries}
+                self.after(stage, results)
+                send(results)
+        finally:
+            script.close()
+        self.conclude()
+
+    def enter(self, stage: Stage) -> list[Entry]:
+        """Put a stage's runs into the manifest; each run once, though two cells may come to the same."""
+        ids = [self.id(cell) for cell in stage.cells]
+        self.manifest = self.manifest.with_stage(stage.name, stage.cells, ids)
+        self.manifest.write()
+        return [entry for entry in self.manifest.runs if entry.stage == stage.name]
+
+    def id(self, cell: Cell) -> str:
+        """The id of a cell's run; runs that differ in their seed alone are checked together."""
+        planned, (_, seed) = self.planned(cell), without_seed(cell.overrides)
+        return planned.id_with(planned.config.seed if seed is None else seed)
+
+    def planned(self, cell: Cell) -> Planned:
+        """What checking a run gave, but perhaps of another seed."""
+        words, _ = without_seed(cell.overrides)
+        if words not in self.plans:
+            self.plans[words] = self.host.plan(cell.overrides)
+        return self.plans[words]
+
+    def finish(self, entries: Sequence[Entry]) -> None:
+        """Launch until every run has ended, or failed as often as it may."""
+        runs = {entry.id: entry for entry in entries if self.only is None or entry.id in self.only}
+        left = [entry for entry in runs.values() if self.fresh or not has_ended(entry)]
+        tries: Counter[str] = Counter()
+        while left:
+            free = [entry for entry in left if not entry.folder.is_locked()]
+            if not free:
+                time.sleep(WAIT_S)
+            for entry, job in self.launched(free):
+                if job.error is None:
+                    self.trained += [] if job.was_done else [entry.id]
+                    left.remove(entry)
+                elif not isinstance(job.error, Held):
+                    tries[entry.id] += 1
+                    if tries[entry.id] > self.settings.retries:
+                        left.remove(entry)
+                        self.failed.append(entry)
+            if self.failed and self.settings.on_error == "stop":
+                return
+            left = [entry for entry in left if self.fresh or not has_ended(entry)]
+
+    def launched(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Job]]:
+        """Runs with what the launcher says of them; one at a time where a failure is to stop the sweep."""
+        alone = self.settings.on_error == "stop" and not self.host.stops_itself
+        for batch in [[entry] for entry in entries] if alone else [list(entries)] if entries else []:
+            configs = [self.planned(entry.cell).config for entry in batch]
+            jobs = self.host.launch([self.words(entry.cell) for entry in batch], configs)
+            yield from zip(batch, jobs, strict=False)  # fewer came back where the launcher stopped
+            if alone and self.failed:
+                return
+
+    def words(self, cell: Cell) -> list[str]:
+        """A run's overrides, to train it again if that is asked for."""
+        return [*cell.overrides, *(["fresh=true"] if self.fresh and "fresh=true" not in cell.overrides else [])]
+
+    def conclude(self) -> None:
+        """Say what came of the sweep.
+
+        Raises:
+            LabError: a run failed.
+        """
+        runs = {entry.id: entry for entry in self.manifest.runs}
+        states = {entry.id: entry.state() for entry in runs.values()}
+        trained, failed = set(self.trained), {entry.id for entry in self.failed}
+        done = [id for id, s in states.items() if s.status in ENDED and id not in trained]
+        diverged = sum(s.status == "diverged" for s in states.values())
+        parts = [f"{len(trained)} trained", f"{len(done)} already done"]
+        parts += [f"{diverged} of them diverged"] if diverged else []
+        parts += [f"{len(failed)} failed"] if failed else []
+        left = self.manifest.expected - len(trained) - len(done) - len(failed)
+        parts += [f"{left} left"] if left > 0 else []
+        n = self.manifest.expected
+        summary = f"{n} run{'' if n == 1 else 's'}: {', '.join(parts)}. `lab table` shows them."
+        if failed:
+            raise LabError(f"{summary} The same command goes on with what is left")
+        log.info("%s", summary)
+
+
+def settled(words: Sequence[str], config: RunConfig) -> list[str]:
+    """A run's overrides with what was resolved here, so that it is the same run wherever it is trained."""
+    given = {word.partition("=")[0] for word in words}
+    return [*words, *(f"{key}={getattr(config, key)}" for key in RESOLVED if key not in given)]
+
+
+def has_ended(entry: Entry) -> bool:
+    """Whether the run has a result."""
+    return entry.state().status in ENDED
+
+
+def preview(script: Script) -> Iterator[Stage]:
+    """A script's stages with stand-ins for results."""
+    for stage, send in stages_of(script):
+        yield stage
+        send({cell: dict(STAND_IN) for cell in stage.cells})
+
+
+def stages_of(script: Script) -> Iterator[tuple[Stage, Callable[[Results], None]]]:
+    """Each stage with the function that takes its results; a stage that got none is the last."""
+    sent: list[Results] = []
+    try:
+        stage = next(script)
+        while True:
+            yield stage, sent.append
+            if not sent:
+                return
+            stage = script.send(sent.pop())
+    except StopIteration:
+        return
+
+
+def without_seed(words: Sequence[str]) -> tuple[tuple[str, ...], int | None]:
+    """Overrides but for a plain seed, and that seed."""
+    seeds = [word for word in words if word.startswith("seed=") and word[5:].isdecimal()]
+    return tuple(word for word in words if word not in seeds), int(seeds[-1][5:]) if seeds else None
 
 
 def make_room() -> None:
@@ -86,22 +262,3 @@ def make_room() -> None:
         reason = error.strerror
     if reason:
         raise LabError(f"{folder}: cannot be written ({reason}); LAB_OUTPUTS sets another place")
-
-
-def conclude(jobs: Sequence[Any]) -> None:
-    """Say what came of a sweep, from what Hydra's launcher returned for each run.
-
-    Raises:
-        LabError: a run failed.
-    """
-    ended = [job.return_value for job in jobs if job.status.name == "COMPLETED"]
-    done = sum(trained.was_done for trained in ended)
-    statuses = Counter(trained.result["status"] for trained in ended)
-    parts = [f"{len(ended) - done} trained", f"{done} already done"]
-    parts += [f"{statuses['diverged']} of them diverged"] if statuses["diverged"] else []
-    failed = len(jobs) - len(ended)
-    parts += [f"{failed} failed"] if failed else []
-    summary = f"{len(jobs)} run{'' if len(jobs) == 1 else 's'}: {', '.join(parts)}. `lab table` shows them."
-    if failed:
-        raise LabError(summary)
-    log.info("%s", summary)

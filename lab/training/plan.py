@@ -31,19 +31,24 @@ class Plan:
     start: WarmStart | None
     """The weights of another run that this one starts from, where that was asked for."""
 
+    def id_with(self, seed: int) -> str:
+        """The id of the run that differs in its seed alone."""
+        return _identity(replace(self.config, seed=seed), self.tokens, self.start)
 
-def plan(config: RunConfig, target: RunConfig | None = None) -> Plan:
+
+def plan(config: RunConfig, target: RunConfig | None = None, *, here: bool = True) -> Plan:
     """Resolve the configuration, prepare the data, check that the sizes go together; writes no run folder.
 
     Args:
         config: of the run.
         target: what it is to be matched to, where ``config.match`` asks for that.
+        here: whether it is to be trained on this machine, which then must have its device.
 
     Raises:
         LabError: something in the configuration or the data is refused.
     """
     assert (target is None) == (config.match.unit is None)
-    config = replace(resolve(config), fresh=False)  # a wish of the caller, not a property of the run
+    config = replace(resolve(config, here=here), fresh=False)  # a wish of the caller, not a property of the run
     assert config.threads is not None
     torch.set_num_threads(config.threads)
     tokens = prepare(config.data, config.tokenizer)
@@ -64,10 +69,14 @@ def plan(config: RunConfig, target: RunConfig | None = None) -> Plan:
     )
     start = warm_start(config, outline, tokenizer_hash=tokens.tokenizer_hash)
     config = replace(config, init_from=start.run if start else None)  # however the run was named
-    identity = run_id(
+    identity = _identity(config, tokens, start)
+    return Plan(config, architecture, outline, tokens, batches, identity, match, start)
+
+
+def _identity(config: RunConfig, tokens: TokenSet, start: WarmStart | None) -> str:
+    return run_id(
         config.as_dict(),
         data_hash=tokens.data_hash,
         tokenizer_hash=tokens.tokenizer_hash,
         source=start.identity() if start else None,
     )
-    return Plan(config, architecture, outline, tokens, batches, identity, match, start)

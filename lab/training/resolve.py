@@ -10,16 +10,21 @@ from lab.errors import ConfigError
 from lab.model.attention_path import choose
 
 
-def resolve(config: RunConfig) -> RunConfig:
+def resolve(config: RunConfig, *, here: bool = True) -> RunConfig:
     """The configuration with nothing left to decide.
+
+    Where it is not to be trained ``here``, the device that is asked for need not be there; of a GPU that is not
+    there ``auto`` makes bf16.
 
     Raises:
         ConfigError: a device is asked for that this machine does not have.
     """
-    device = _device(config.device)
+    elsewhere = not here and not is_here(config.device)
+    device = config.device if elsewhere else _device(config.device)
     precision = config.precision
     if precision is Precision.auto:
-        precision = Precision.bf16 if has_bf16(device) else Precision.fp32
+        bf16 = device is Device.cuda if elsewhere else has_bf16(device)
+        precision = Precision.bf16 if bf16 else Precision.fp32
     path = config.attn_path
     if path is AttnPath.auto:
         path = AttnPath(choose(device=device, precision=precision, seq_len=config.model.max_seq_len))

@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+AGAIN = "The same command goes on with what is left"
+
 SMALL = ("data=text", "data.file=text.txt", "tokenizer=byte", "model=tiny", "threads=1", "device=cpu")
 FEW = (*SMALL, "train.steps=2", "train.batch_size=2", "model.n_layers=1", "precision=fp32")
 
@@ -52,7 +54,7 @@ def test_a_run_that_fails_does_not_stop_the_others(here, run, outputs, failing):
     failure, summary = err.splitlines()
     assert "out of luck" in failure
     assert "seed=2" in failure
-    assert summary == "lab train: 3 runs: 2 trained, 0 already done, 1 failed. `lab table` shows them."
+    assert summary == "lab train: 3 runs: 2 trained, 0 already done, 1 failed. `lab table` shows them. " + AGAIN
     assert statuses(outputs) == {1: "done", 2: "failed", 3: "done"}
 
 
@@ -105,21 +107,24 @@ def test_failures_come_back_from_a_launcher_of_other_processes(here, run, output
     monkeypatch.setattr(BasicLauncher, "launch", launch)
     status, _, err = run("train", *FEW, "-m", "seed=1,2")
     assert status == 1
-    assert err.splitlines()[-1] == "lab train: 2 runs: 1 trained, 0 already done, 1 failed. `lab table` shows them."
+    assert (
+        err.splitlines()[-1]
+        == "lab train: 2 runs: 1 trained, 0 already done, 1 failed. `lab table` shows them. " + AGAIN
+    )
     assert statuses(outputs) == {1: "done", 2: "failed"}
     assert len({*processes, os.getpid()}) == 3
 
 
 @pytest.mark.slow
 def test_a_seed_sweep_is_planned_once_a_variant(here, run, monkeypatch):
-    from lab.study import sweeper
+    from lab.study.sweeper import Sweep
     from lab.training import plan as planning
-    from lab.training import run as training
 
     planned = []
     real = planning.plan
-    monkeypatch.setattr(planning, "plan", lambda config, target: planned.append(config) or real(config, target))
-    monkeypatch.setattr(sweeper, "conclude", lambda jobs: None)
-    monkeypatch.setattr(training, "train", lambda config, target: None)
+    monkeypatch.setattr(
+        planning, "plan", lambda config, *rest, **here: planned.append(config) or real(config, *rest, **here)
+    )
+    monkeypatch.setattr(Sweep, "carry_out", lambda self, script: None)
     assert run("train", *FEW, "-m", "attention=mha,mqa", "seed=1,2,3")[0] == 0
     assert [config.attn.name for config in planned] == ["mha", "mqa"]
