@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from lab import preset
 from lab.commands._parser import Parser
 from lab.commands._runs import AnyOf
+from lab.component import check_number
 from lab.errors import ConfigError, did_you_mean
-from lab.report.cache_table import as_markdown, as_text
+from lab.report.cache_table import as_markdown, as_text, disagreeing
 
 if TYPE_CHECKING:
     from lab.config import RunConfig
-    from lab.model.transformer import Architecture
+    from lab.model.transformer import Architecture, Transformer
 
 ATTENTIONS = ("mha", "gqa", "mqa", "mla")
 """Rows where nothing else was asked for."""
@@ -37,14 +38,16 @@ class Variant:
 
 
 def main(argv: list[str]) -> int:
-    """Run ``lab kv``; the exit status.
+    """Run ``lab kv``; the exit status is 1 where a cache is not what its formula says.
 
     Raises:
         LabError: there is no such preset, or a configuration is refused.
     """
     options = _parser().parse_with_overrides(argv)
     words: list[str] = options.overrides
-    facts = _facts(_variants([w for w in words if "=" not in w], [w for w in words if "=" in w]), options.speed)
+    check_number("--batch", options.batch, least=1)
+    variants = _variants([w for w in words if "=" not in w], [w for w in words if "=" in w])
+    facts = _facts(variants, options.batch, options.speed)
     if options.format == "json":
         print(json.dumps(facts, indent=2, ensure_ascii=False))
     elif options.format == "markdown":
@@ -52,7 +55,7 @@ def main(argv: list[str]) -> int:
     else:
         terminal = sys.stdout.isatty()
         print(as_text(facts, min(PIPE_WIDTH, shutil.get_terminal_size().columns) if terminal else PIPE_WIDTH))
-    return 0
+    return 1 if disagreeing(facts) else 0
 
 
 def _variants(presets: list[str], overrides: list[str]) -> list[Variant]:
@@ -108,36 +111,38 @@ def _architecture(words: list[str]) -> "tuple[RunConfig, Architecture]":
     return config, config.architecture(getattr(config.tokenizer, "vocab_size", 257))
 
 
-def _facts(variants: list[Variant], speed: bool) -> dict[str, Any]:
+def _facts(variants: list[Variant], batch: int, speed: bool) -> dict[str, Any]:
     """The rows, and what is common to them."""
     from lab.progress import progress
-    from lab.training.cache_cost import STEPS
+    from lab.training.cache_cost import decoded_steps
 
     config, dims = variants[0].config, variants[0].architecture.dims
     rows = []
     with progress("kv: attentions measured", len(variants)) as bar:
         for done, variant in enumerate(variants, start=1):
-            rows.append(_row(variant, speed))
+            rows.append(_row(variant, batch, speed))
             bar.update(done)
     return {
+        "batch": batch,
         "tokens": dims.max_seq_len,
         "dim": dims.dim,
         "n_layers": dims.n_layers,
         "device": str(config.device),
         "precision": str(config.precision),
         "threads": config.threads,
-        "steps": min(STEPS, dims.max_seq_len // 2),
+        "steps": decoded_steps(dims.max_seq_len),
         "rows": rows,
     }
 
 
-def _row(variant: Variant, speed: bool) -> dict[str, Any]:
-    from lab.training.cache_cost import build, cache_bytes, measure_speed, measured_bytes, mha_bytes
+def _row(variant: Variant, batch: int, speed: bool) -> dict[str, Any]:
+    from lab.training.cache_cost import build, cache_bytes, measured_bytes, mha_bytes
 
     dims = variant.architecture.dims
     model = build(variant.config, variant.architecture)
     per_token = cache_bytes(model, dims.max_seq_len)
-    measured = asdict(measure_speed(model, dims.max_seq_len, variant.config.precision)) if speed else {}
+    timed = _timed(model, variant, batch) if speed else {}
+    measured = measured_bytes(model, dims.max_seq_len, batch=batch)
     return {
         **({} if variant.preset is None else {"preset": variant.preset}),
         "attention": variant.config.attn.name,
@@ -145,25 +150,43 @@ def _row(variant: Variant, speed: bool) -> dict[str, Any]:
         "head_dim": dims.head_dim,
         **variant.published,
         "bytes": per_token,
-        "measured_bytes": measured_bytes(model, dims.max_seq_len),
         "share": per_token / mha_bytes(dims),
-        **measured,
-        "path": sorted({attn.path for attn in model.attention()}),
+        "measured_bytes": measured,
+        "measured_mib": measured * batch * dims.max_seq_len * len(model.attention()) / 2**20,
+        **timed,
+    }
+
+
+def _timed(model: "Transformer", variant: Variant, batch: int) -> dict[str, Any]:
+    """What is measured by running it, in the precision asked for."""
+    from lab.training.cache_cost import measure_speed, peak_bytes
+
+    length, precision = variant.architecture.dims.max_seq_len, variant.config.precision
+    return {
+        **asdict(measure_speed(model, length, precision, batch=batch)),
+        "peak_mib": peak_bytes(model, length, precision, batch=batch) / 2**20,
+        "kernel": f"{'+'.join(sorted({attn.path for attn in model.attention()}))} {precision}",
     }
 
 
 def _parser() -> Parser:
     parser = Parser(
         prog="lab kv",
-        description=f"{__doc__} Nothing is trained. Rows are attn=mha, gqa, mqa and mla, or those of attn=A,B, or "
-        f"the presets named; sizes are those of lab train with model.max_seq_len={TOKENS} unless it is given.",
+        description=f"{__doc__} Nothing is trained: weights are initial ones. Rows are attn=mha, gqa, mqa and mla, "
+        "or those of attn=A,B, or the presets named. Sizes are those of lab train with "
+        f"model.max_seq_len={TOKENS} unless it is given; of presets it says as well what the published sizes come "
+        "to. What the columns mean stands below the table.",
     )
     parser.add_argument(
         "overrides",
         metavar="PRESET | OVERRIDE",
         nargs="*",
         choices=None if Parser.completing is None else AnyOf(preset.names()),
-        help="presets to compare, and overrides as for lab train: gemma3 llama3, attn=gqa,mla, model.dim=512",
+        help="presets to compare, and overrides as for lab train: gemma3 llama3, attn=gqa,mla, model.dim=512, "
+        "model.max_seq_len=2048, precision=bf16, threads=1",
+    )
+    parser.add_argument(
+        "--batch", metavar="N", type=int, default=1, help="sequences at once, each with a cache (default: 1)"
     )
     parser.add_argument("--no-speed", dest="speed", action="store_false", help="measure bytes alone")
     parser.add_argument(

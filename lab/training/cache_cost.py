@@ -15,7 +15,8 @@ from torch import Tensor
 from lab.config import RunConfig
 from lab.model.sizes import Dims
 from lab.model.transformer import Architecture, Transformer
-from lab.training.generate import next_logits
+from lab.training.generate import last_logits
+from lab.training.peak_memory import LiveTensors
 from lab.training.precision import compute_in
 
 ELEMENT_BYTES = 2
@@ -24,22 +25,34 @@ ELEMENT_BYTES = 2
 STEPS = 32
 """Most tokens that are decoded for a measurement, at the end of the context."""
 
-LEAST_TIMES, LEAST_S, MOST_S = 3, 0.3, 1.5
-"""A measurement is repeated so often and for so long, but begins no more after the last of these."""
+LEAST_STEPS, LEAST_S, MOST_S = 30, 0.3, 3.0
+"""A measurement is repeated for so many steps and so long, but begins no more after the last of these."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Of one kind of step, over all its repetitions."""
+
+    tokens_per_s: float
+    """By the median time."""
+    quartiles: tuple[float, float]
+    """The same by the upper and the lower quartile of the times."""
+    steps: int
+    """How many were timed."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Of one sequence, medians."""
+    """Of all sequences of a batch together."""
 
-    prefill_tokens_per_s: float
+    prefill: Pace
     """All T tokens in one forward that fills a cache."""
-    decode_tokens_per_s: float
+    decode: Pace
     """The last tokens before T, one at a time from a cache."""
-    uncached_tokens_per_s: float
+    uncached: Pace
     """The same tokens by a forward over everything before each."""
-    decode_ms_p95: float
-    """Time of a token from a cache that 95 % of them keep."""
+    decode_ms: dict[str, float]
+    """Time of a step from a cache that half of them keep, ``p50``, and 95 %, ``p95``."""
 
 
 def cache_bytes(model: Transformer, n_tokens: int) -> float:
@@ -62,49 +75,80 @@ def build(config: RunConfig, architecture: Architecture) -> Transformer:
 
 
 @torch.no_grad()
-def measured_bytes(model: Transformer, n_tokens: int) -> float:
+def measured_bytes(model: Transformer, n_tokens: int, *, batch: int = 1) -> float:
     """Bytes per token and layer of the tensors in a cache after so many tokens; the model is cast to bf16."""
     caches = model.bfloat16().new_caches()
-    model(_ids(model, n_tokens), caches)
-    found = {id(tensor): tensor.nbytes for tensor in _tensors(caches)}  # layers may share one
-    return sum(found.values()) / (n_tokens * len(caches))
+    model(_ids(model, batch, n_tokens), caches)
+    return _held_bytes(caches) / (batch * n_tokens * len(caches))
 
 
-def measure_speed(model: Transformer, n_tokens: int, precision: str) -> Speed:
+def peak_bytes(model: Transformer, n_tokens: int, precision: str, *, batch: int = 1) -> int:
+    """The most that weights, cache and work take at once while the last token is decoded.
+
+    On a GPU it is what PyTorch's allocator gave out, elsewhere the sum of all tensors.
+    """
+    ids_BT, device = _ids(model, batch, n_tokens), model.embedding.weight.device.type
+    with compute_in(precision, device):
+        caches, last = model.new_caches(), n_tokens - 1
+        last_logits(model, ids_BT[:, :last], caches, 0)
+        step = partial(last_logits, model, ids_BT[:, last:], caches, last)
+        if device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            step()
+            return int(torch.cuda.max_memory_allocated())
+        live = LiveTensors((*model.parameters(), *model.buffers(), *_tensors(caches)))
+        with live:
+            step()
+        return live.most
+
+
+def measure_speed(model: Transformer, n_tokens: int, precision: str, *, batch: int = 1) -> Speed:
     """Tokens per second of a model at a length of context."""
-    ids: list[int] = _ids(model, n_tokens)[0].tolist()
-    first = n_tokens - min(STEPS, n_tokens // 2)
+    ids_BT = _ids(model, batch, n_tokens)
+    first = n_tokens - decoded_steps(n_tokens)
 
     def prefill() -> Iterator[float]:
-        yield _seconds(partial(next_logits, model, ids, model.new_caches(), 0))
+        yield _seconds(partial(last_logits, model, ids_BT, model.new_caches(), 0))
 
     def decode() -> Iterator[float]:
         caches = model.new_caches()
-        next_logits(model, ids[:first], caches, 0)
+        last_logits(model, ids_BT[:, :first], caches, 0)
         for done in range(first, n_tokens):
-            yield _seconds(partial(next_logits, model, ids[done : done + 1], caches, done))
+            yield _seconds(partial(last_logits, model, ids_BT[:, done : done + 1], caches, done))
 
     def uncached() -> Iterator[float]:
-        yield _seconds(partial(next_logits, model, ids[: (first + n_tokens) // 2], None, 0))
+        yield _seconds(partial(last_logits, model, ids_BT[:, : (first + n_tokens) // 2], None, 0))
 
     with compute_in(precision, model.embedding.weight.device.type):
         prefilled, decoded, computed = (_repeated(kind) for kind in (prefill, decode, uncached))
     return Speed(
-        prefill_tokens_per_s=n_tokens / statistics.median(prefilled),
-        decode_tokens_per_s=1 / statistics.median(decoded),
-        uncached_tokens_per_s=1 / statistics.median(computed),
-        decode_ms_p95=1000 * sorted(decoded)[math.ceil(0.95 * len(decoded)) - 1],
+        prefill=_pace(batch * n_tokens, prefilled),
+        decode=_pace(batch, decoded),
+        uncached=_pace(batch, computed),
+        decode_ms={
+            "p50": 1000 * statistics.median(decoded),
+            "p95": 1000 * sorted(decoded)[math.ceil(0.95 * len(decoded)) - 1],
+        },
     )
+
+
+def decoded_steps(n_tokens: int) -> int:
+    """How many tokens at the end of a context are decoded one at a time."""
+    return min(STEPS, n_tokens // 2)
+
+
+def _pace(n_tokens: int, seconds: list[float]) -> Pace:
+    low, median, high = statistics.quantiles(seconds, method="inclusive") if seconds[1:] else 3 * seconds
+    return Pace(tokens_per_s=n_tokens / median, quartiles=(n_tokens / high, n_tokens / low), steps=len(seconds))
 
 
 def _repeated(measurement: Callable[[], Iterator[float]]) -> list[float]:
     """Seconds of all repetitions, after a beginning of one that warms up."""
     list(islice(measurement(), 2))
     seconds: list[float] = []
-    times, start = 0, time.perf_counter()
-    while (spent := time.perf_counter() - start) < MOST_S and (times < LEAST_TIMES or spent < LEAST_S):
+    start = time.perf_counter()
+    while (spent := time.perf_counter() - start) < MOST_S and (len(seconds) < LEAST_STEPS or spent < LEAST_S):
         seconds += measurement()
-        times += 1
     return seconds
 
 
@@ -115,10 +159,15 @@ def _seconds(work: Callable[[], Tensor]) -> float:
     return time.perf_counter() - start
 
 
-def _ids(model: Transformer, n_tokens: int) -> Tensor:
+def _ids(model: Transformer, batch: int, n_tokens: int) -> Tensor:
     weight = model.embedding.weight
-    ids_BT = torch.randint(weight.shape[0], (1, n_tokens), generator=torch.Generator().manual_seed(0))
+    ids_BT = torch.randint(weight.shape[0], (batch, n_tokens), generator=torch.Generator().manual_seed(0))
     return ids_BT.to(weight.device)
+
+
+def _held_bytes(caches: object) -> int:
+    found = {id(tensor): tensor.nbytes for tensor in _tensors(caches)}  # layers may share one
+    return sum(found.values())
 
 
 def _tensors(thing: object) -> Iterator[Tensor]:

@@ -86,13 +86,17 @@ def _tokens(
         yield ids[-1]
 
 
-@torch.no_grad()
 def next_logits(model: Transformer, ids: Sequence[int], caches: Sequence[object] | None, offset: int) -> Tensor:
     """Logits z_V of the token after the last, in fp64 on the CPU."""
-    ids_BT = torch.tensor([ids], device=model.embedding.weight.device)
+    return last_logits(model, torch.tensor([ids], device=model.embedding.weight.device), caches, offset)[0]
+
+
+@torch.no_grad()
+def last_logits(model: Transformer, ids_BT: Tensor, caches: Sequence[object] | None, offset: int) -> Tensor:
+    """The same of several sequences, z_BV."""
     x_BTD, _ = model(ids_BT, caches, offset)
     logits_BTV = nn.functional.linear(x_BTD[:, -1:], model.head_weight(), model.head_bias)
-    return model.stability.logits(logits_BTV)[0, 0].cpu().double()
+    return model.stability.logits(logits_BTV)[:, 0].cpu().double()
 
 
 def pick(logits_V: Tensor, sampling: Sampling, generator: torch.Generator) -> int:

@@ -20,7 +20,7 @@ def printed(capsys):
     def call(*argv):
         assert kv.main([*argv, *SMALL]) == 0
         out, err = capsys.readouterr()
-        assert err == ""
+        assert all(line.startswith("kv: attentions measured") for line in err.splitlines())  # where it is slow
         return out
 
     return call
@@ -40,7 +40,16 @@ def test_the_four_attentions_of_the_lecture(facts):
     assert [row["measured_bytes"] for row in found["rows"]] == [2 * n for n in numbers]
     assert [row["share"] for row in found["rows"]] == [n / 64 for n in numbers]
     assert (found["tokens"], found["dim"], found["device"], found["threads"]) == (32, 32, "cpu", 1)
-    assert "decode_tokens_per_s" not in found["rows"][0]
+    # 2 layers of 32 tokens, 2 bytes each
+    assert [row["measured_mib"] * 2**20 for row in found["rows"]] == [2 * 32 * 2 * n for n in numbers]
+    assert "decode" not in found["rows"][0]
+
+
+def test_a_batch_has_so_many_caches(facts):
+    one, four = (facts("--no-speed", "attn=gqa", *more) for more in ([], ["--batch", "4"]))
+    assert (one["batch"], four["batch"]) == (1, 4)
+    assert one["rows"][0]["bytes"] == four["rows"][0]["measured_bytes"]
+    assert four["rows"][0]["measured_mib"] == 4 * one["rows"][0]["measured_mib"]
 
 
 def test_attentions_and_values_of_ones_own(facts):
@@ -73,20 +82,38 @@ def test_every_fourth_preset_has_a_row(facts):
 
 def test_text_and_markdown_say_the_same(printed, monkeypatch):
     monkeypatch.setattr("lab.training.cache_cost.MOST_S", 0.01)
-    text = printed("attn=mha")
-    head, _, row = text.splitlines()[:3]
-    assert re.split(r"  +", head) == [
-        "attention", "bytes", "measured", "of MHA", "prefill tok/s", "decode tok/s", "without cache"
-    ]  # fmt: skip
-    assert re.fullmatch(r"mha +128 +128 +100.0 % +[\d,.]+ +[\d,.]+ +[\d,.]+", row)
+    text = printed("attn=mha", "--batch", "2")
+    first, second, _, row = (re.split(r"  +", line.strip()) for line in text.splitlines()[:4])
+    assert first == ["B per token", "MiB at", "prefill", "decode", "no cache", "p50 / p95", "peak"]
+    assert second == [
+        "attention",
+        "and layer",
+        "of MHA",
+        "2 × 32",
+        "tok/s",
+        "tok/s",
+        "tok/s",
+        "ms",
+        "MiB",
+        "kernel",
+    ]
+    assert row[:4] == ["mha", "128", "100.0 %", f"{2 * 2 * 32 * 128 / 2**20:.4f}"]
+    assert all(re.fullmatch(r"[\d,.]+", cell) for cell in row[4:7])
+    assert re.fullmatch(r"[\d,.]+ / [\d,.]+", row[7])
+    assert row[-1] == "sdpa fp32"
     assert max(map(len, text.splitlines())) <= kv.PIPE_WIDTH
-    assert "sizes: 32 wide, 2 layers, 2 heads of 16\n" in text
-    assert "prefill of 32 tokens, decode of the last 16 of them" in text
-    assert "cpu fp32, 1 threads" in text
+    flowing = " ".join(text.split())
+    assert re.search(r"prefill of 32 tokens \(n ≥ \d+\), decode after a prompt of 16 \(n ≥ \d+\)", flowing)
+    assert "32 wide, 2 layers, 2 heads of 16; context 32, batch 2; cpu fp32, 1 threads" in flowing
     lines = printed("gpt2", "--no-speed", "--format", "markdown").splitlines()
-    assert lines[0] == "| preset | attention | published B | of MHA | at tokens | bytes | measured | of MHA |"
-    assert lines[2] == "| gpt2 | mha | 3,072 | 100.0 % | 1,024 | 128 | 128 | 100.0 % |"
-    assert {line.count("|") for line in lines[:3]} == {9}
+    assert lines[0].startswith("| preset | attention | published B per token and layer | published of MHA |")
+    assert lines[2] == "| gpt2 | mha | 3,072 | 100.0 % | 1,024 | 128 | 100.0 % | 0.00781 |"
+
+
+def test_a_kind_whose_formula_is_wrong_fails(monkeypatch, capsys):
+    monkeypatch.setattr("lab.model.attention.DotProductAttention.cache_bytes", lambda *_, **__: 64)
+    assert kv.main(["attn=mha", "--no-speed", *SMALL]) == 1
+    assert " fails\n" in capsys.readouterr().out
 
 
 def test_the_context_is_long_unless_it_is_given():
@@ -101,6 +128,7 @@ def test_the_context_is_long_unless_it_is_given():
         (["attn=mha", "attn.n_kv_heads=1"], r"^unknown key 'attn.n_kv_heads'"),
         (["attn=gqa", "attn.n_kv_heads=3"], r"^attn.n_kv_heads 3 does not divide model.n_heads 2$"),
         (["llama3", "preset_size=published"], r"^preset_size is not for lab kv"),
+        (["--batch", "0"], r"^--batch 0 must be >= 1$"),
         (["gpt2", "attn=mha,mqa"], r"^attn=mha,mqa has several values"),
     ],
 )

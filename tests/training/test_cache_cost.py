@@ -51,7 +51,7 @@ def test_a_window_keeps_no_more_than_its_width(n_tokens, kept):
 @pytest.mark.parametrize("attn", choices.names("attn"))
 def test_the_formula_is_what_is_measured(attn):
     net = model(attn=attn)
-    assert measured_bytes(net, 11) == cache_bytes(net, 11) > 0
+    assert measured_bytes(net, 11) == measured_bytes(net, 11, batch=3) == cache_bytes(net, 11) > 0
 
 
 def test_speed_is_tokens_over_medians(monkeypatch):
@@ -60,25 +60,30 @@ def test_speed_is_tokens_over_medians(monkeypatch):
     monkeypatch.setattr(cache_cost, "LEAST_S", 0.0)
     monkeypatch.setattr(cache_cost, "MOST_S", 1e9)
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(cache_cost, "next_logits", partial(tick, now))
-    speed = measure_speed(net, 16, "fp32")
-    assert speed.prefill_tokens_per_s == pytest.approx(1)
-    # Token 8 takes 1.8, token 15 takes 2.5.
-    assert speed.decode_tokens_per_s == pytest.approx(1 / 2.15)
-    assert speed.decode_ms_p95 == pytest.approx(2500)
-    assert speed.uncached_tokens_per_s == pytest.approx(1 / 12)
+    monkeypatch.setattr(cache_cost, "last_logits", partial(tick, now))
+    speed = measure_speed(net, 16, "fp32", batch=3)
+    assert speed.prefill.tokens_per_s == pytest.approx(3)
+    # Token 8 takes 1.8, token 15 takes 2.5, each of the eight four times: a quarter of the 32 lie up to 1.9.
+    assert speed.decode.tokens_per_s == pytest.approx(3 / 2.15)
+    assert speed.decode.quartiles == pytest.approx((3 / 2.325, 3 / 1.975))
+    assert speed.decode_ms == pytest.approx({"p50": 2150, "p95": 2500})
+    assert speed.uncached.tokens_per_s == pytest.approx(3 / 12)
+    assert [p.steps for p in (speed.prefill, speed.decode, speed.uncached)] == [30, 32, 30]
 
 
-def tick(now, model, ids, caches, offset):
-    now[0] += len(ids) + offset / 10
-    return torch.zeros(61)
+def tick(now, model, ids_BT, caches, offset):
+    assert len(ids_BT) == 3
+    now[0] += ids_BT.shape[1] + offset / 10
+    return torch.zeros(3, 61)
 
 
 def test_speed_of_a_real_model(monkeypatch):
     monkeypatch.setattr(cache_cost, "MOST_S", 0.02)
     for precision in ("fp32", "bf16"):
         speed = measure_speed(model().eval(), 16, precision)
-        assert min(vars(speed).values()) > 0
+        for pace in (speed.prefill, speed.decode, speed.uncached):
+            assert 0 < pace.quartiles[0] <= pace.tokens_per_s <= pace.quartiles[1]
+        assert 0 < speed.decode_ms["p50"] <= speed.decode_ms["p95"]
 
 
 def test_a_slow_machine_measures_once(monkeypatch):
