@@ -11,12 +11,10 @@ from lab.data.tokenizer import Tokenizer
 from lab.errors import ConfigError, LabError, one_line
 from lab.model.transformer import Transformer
 from lab.runs.find import find_run as find_run
+from lab.runs.leftovers import ENDED
 from lab.runs.store import RunFolder
 from lab.training.checkpoint import load_newest
 from lab.training.resolve import resolve
-
-ENDED = ("done", "diverged")
-"""Statuses of a run that lab train does not go on with."""
 
 log = logging.getLogger(__name__)
 

@@ -202,6 +202,7 @@ def _finished(folder: RunFolder) -> dict[str, Any] | None:
 
 def _clear(folder: RunFolder) -> None:
     """Remove what an earlier run left, but for the lock that is held and the log that is open."""
+    (folder.path / "result.json").unlink(missing_ok=True)  # first: a result without the rest would be believed
     for path in folder.path.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
