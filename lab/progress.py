@@ -17,6 +17,20 @@ class Bar(Protocol):
         """Say how much is done, and in a few words how it goes."""
 
 
+_hidden = False
+
+
+def hide() -> None:
+    """Show no progress in this process: another one tells how its work goes."""
+    global _hidden
+    _hidden = True
+
+
+class _Nothing:
+    def update(self, done: int, note: str = "") -> None:
+        pass
+
+
 class _Lines:
     def __init__(self, label: str, total: int, done: int) -> None:
         self.label, self.total, self.start = label, total, done
@@ -37,6 +51,9 @@ class _Lines:
 @contextmanager
 def progress(label: str, total: int, done: int = 0) -> Iterator[Bar]:
     """Show progress of ``total`` units of work on standard error, from ``done`` on."""
+    if _hidden:
+        yield _Nothing()
+        return
     if not sys.stderr.isatty():
         yield _Lines(label, total, done)
         return

@@ -18,10 +18,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from lab.commands._parser import Parser
 from lab.compose import match_target, one_line_errors
-from lab.errors import LabError
+from lab.errors import Held, LabError
 from lab.hints import spelled
 from lab.paths import conf_dir
 from lab.preset import given_keys
+from lab.progress import hide
 
 if TYPE_CHECKING:
     from lab.training.run import Trained
@@ -110,7 +111,7 @@ def _task(cfg: DictConfig) -> "Trained | None":
     from lab.study.settings import refuse_alone
     from lab.training.run import train
 
-    log_to_console()
+    _speak()
     try:
         overrides = cast(list[str], OmegaConf.to_container(HydraConfig.get().overrides.task))  # `${…}` as it is
         if HydraConfig.get().mode is RunMode.RUN:
@@ -121,12 +122,25 @@ def _task(cfg: DictConfig) -> "Trained | None":
         if HydraConfig.get().mode is RunMode.MULTIRUN:  # the other runs go on; the sweeper counts
             words = " ".join(HydraConfig.get().overrides.task)
             known = isinstance(error, LabError)
-            log.error("%s (in the run %s)", error, words, exc_info=None if known else error)
+            if not isinstance(error, Held):  # the sweeper knows what to do
+                log.error("%s (in the run %s)", error, words, exc_info=None if known else error)
             raise
         if not isinstance(error, LabError):
             raise
         _refused.append(error)
         return None
+
+
+def _speak() -> None:
+    """Set up what a job says; one that a launcher gave a process of its own leaves the console to the launcher."""
+    from lab.training.interrupt import ask_once
+
+    hydra_config = HydraConfig.get()
+    apart = hydra_config.mode is RunMode.MULTIRUN and hydra_config.runtime.choices["hydra/launcher"] != "basic"
+    log_to_console(quiet=apart)
+    if apart:
+        hide()
+        ask_once()
 
 
 _hydra_main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")(_task)
@@ -143,10 +157,12 @@ class _Console(logging.Handler):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def log_to_console() -> None:
-    """Let the package speak; in each process once."""
+def log_to_console(*, quiet: bool = False) -> None:
+    """Let the package speak, in each process once; ``quiet`` where nobody listens yet, and then warnings alone."""
     logger = logging.getLogger("lab")
     logger.setLevel(logging.DEBUG)
     logger.propagate = False
+    if quiet and logger.handlers:
+        return
     if not any(isinstance(handler, _Console) for handler in logger.handlers):
-        logger.addHandler(_Console(level=logging.INFO))
+        logger.addHandler(_Console(level=logging.WARNING if quiet else logging.INFO))
