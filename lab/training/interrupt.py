@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2)
 
 _once = False
 
@@ -44,9 +44,12 @@ def stop_request() -> Iterator[Request]:
 
     for number in SIGNALS:
         handler = signal.getsignal(number)
-        if number != signal.SIGHUP or handler != signal.SIG_IGN:  # nohup
-            former[number] = handler
-            signal.signal(number, note)
+        if number == signal.SIGHUP and handler == signal.SIG_IGN:  # nohup
+            continue
+        if number == signal.SIGUSR2 and not callable(handler):  # submitit has a handler: the time limit is near
+            continue
+        former[number] = handler
+        signal.signal(number, note)
     try:
         yield request
     finally:
