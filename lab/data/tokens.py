@@ -151,6 +151,8 @@ def _problem(folder: Path, expected: dict[str, Any]) -> str:
             size, count = (folder / f"{name}.bin").stat().st_size, meta["tokens"][name]
             if count < 1 or size != count * item:
                 return f"{name}.bin has {size} bytes for {count} tokens"
+            if "sha256" in meta and _sha256(folder / f"{name}.bin") != meta["sha256"][name]:
+                return f"{name}.bin was changed"
         tokenizer = (folder / "tokenizer.json").read_bytes()
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
@@ -162,16 +164,17 @@ def _build(folder: Path, name: str, corpus: Corpus, tokenizer: Tokenizer, meta: 
     """Encode the corpus into a temporary folder and put it in place; the lock is held."""
     total = sum(len(document.text) for split in SPLITS for document in corpus.split(split))
     with cache.writing(folder), cache.new_folder(folder) as temporary:
-        counts, begun = {}, 0
+        counts, sums, begun = {}, {}, 0
         with progress("tokens: characters encoded", total) as bar:
             for split in SPLITS:
                 part = corpus.split(split)
                 ids = _stream(part, tokenizer, partial(_shift, bar.update, begun))
-                counts[split] = _write_ids(temporary / f"{split}.bin", ids, np.dtype(meta["dtype"]))
+                path = temporary / f"{split}.bin"
+                counts[split], sums[split] = _write_ids(path, ids, np.dtype(meta["dtype"]))
                 begun += sum(len(document.text) for document in part)
         write_synced(temporary / "tokenizer.json", tokenizer.serialised.encode())
-        text = json.dumps({**meta, "tokens": counts, "corpus": name, "note": corpus.note}, indent=1)
-        write_synced(temporary / "meta.json", text.encode())
+        found = {"tokens": counts, "sha256": sums, "corpus": name, "note": corpus.note}
+        write_synced(temporary / "meta.json", json.dumps({**meta, **found}, indent=1).encode())
         sync_folder(temporary)
         old = temporary.with_name(f"{temporary.name}.old")
         if folder.exists():
@@ -205,13 +208,21 @@ def _shift(report: Callable[[int], None], before: int, done: int) -> None:
     report(before + done)
 
 
-def _write_ids(path: Path, arrays: Iterator[npt.NDArray[np.uint32]], dtype: np.dtype[Any]) -> int:
-    """Write arrays one after another; the number of ids."""
-    count = 0
+def _write_ids(path: Path, arrays: Iterator[npt.NDArray[np.uint32]], dtype: np.dtype[Any]) -> tuple[int, str]:
+    """Write arrays one after another; the number of ids, and the sha256 of the file."""
+    count, digest = 0, hashlib.sha256()
     with path.open("wb") as file:
         for array in arrays:
-            file.write(array.astype(dtype).tobytes())
+            data = array.astype(dtype).tobytes()
+            file.write(data)
+            digest.update(data)
             count += array.size
         file.flush()
         os.fsync(file.fileno())
-    return count
+    return count, digest.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    """Of a file; takes less time than the corpus took that was read and hashed before."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

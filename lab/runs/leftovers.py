@@ -96,7 +96,7 @@ def _is_free(lock: Path) -> bool:
 def _unfinished(lock: Path) -> list[Path]:
     """The temporary names of the entry that a lock is for: see ``lab.data.cache`` and ``lab.files``."""
     entry = re.escape(lock.name.removesuffix(".lock"))
-    pattern = re.compile(rf"\.{entry}\.([0-9a-f]{{32}}(\.old)?|\d+\.tmp)")
+    pattern = re.compile(rf"\.{entry}\.([0-9a-f]{{32}}(\.old)?|(sha256\.)?\d+\.tmp)")
     return [path for path in lock.parent.iterdir() if pattern.fullmatch(path.name)]
 
 

@@ -99,7 +99,13 @@ def retokenize(folder: Path) -> None:
     (folder / "tokenizer.json").write_text("{}")
 
 
-@pytest.mark.parametrize("damage", [tear, shorten, lose, disagree, retokenize])
+def flip(folder: Path) -> None:
+    data = bytearray((folder / "train.bin").read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / "train.bin").write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", [tear, shorten, lose, disagree, retokenize, flip])
 def test_damaged_entry_is_made_again(memory, cache, caplog, damage):
     want = np.array(prepare(memory(name="memory"), BYTE).train)
     damage(entry(cache))
@@ -110,6 +116,17 @@ def test_damaged_entry_is_made_again(memory, cache, caplog, damage):
     assert sorted(p.suffix for p in (cache / "tokens").iterdir()) == ["", ".lock"]
     caplog.clear()
     prepare(memory(name="memory"), BYTE)
+    assert caplog.records == []
+
+
+def test_an_entry_of_an_earlier_version_is_taken_as_it_is(memory, cache, caplog):
+    prepare(memory(name="memory"), BYTE)
+    path = entry(cache) / "meta.json"
+    meta = json.loads(path.read_text())
+    del meta["sha256"]
+    path.write_text(json.dumps(meta))
+    prepare(memory(name="memory"), BYTE)
+    assert json.loads(path.read_text()) == meta
     assert caplog.records == []
 
 

@@ -52,6 +52,7 @@ class Config(TokenizerConfig):
             if path.exists():
                 log.warning("cached tokenizer %s is damaged (%s): it is learned again", path, cached)
             tokenizer = self._learn(texts)
+            replace_file(_sum_of(path), tokenizer.hash.encode())  # first: a tokenizer is never without
             replace_file(path, tokenizer.serialised.encode())
         return tokenizer
 
@@ -59,6 +60,8 @@ class Config(TokenizerConfig):
         """The cached tokenizer, or why there is none."""
         try:
             tokenizer = Tokenizer.load(path)
+            if _sum_of(path).exists() and _sum_of(path).read_text(encoding="utf-8") != tokenizer.hash:
+                return "it was changed"
         except (OSError, ValueError) as error:
             return str(error)
         return tokenizer if tokenizer.vocab_size <= self.vocab_size else f"{tokenizer.vocab_size} entries"
@@ -82,6 +85,11 @@ class Config(TokenizerConfig):
             wanted, got = self.vocab_size, tokenizer.vocab_size
             log.warning("tokenizer.vocab_size %d: the train text is so short that it gives only %d", wanted, got)
         return tokenizer
+
+
+def _sum_of(path: Path) -> Path:
+    """Where the hash of a cached tokenizer lies; those of earlier versions have none."""
+    return path.with_name(f"{path.name}.sha256")
 
 
 def _counted(texts: Sequence[str]) -> Iterator[str]:

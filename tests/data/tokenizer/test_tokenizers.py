@@ -129,14 +129,17 @@ def test_bpe_is_learned_once(cache, monkeypatch):
     monkeypatch.setattr(bpe.Config, "_learn", None)
     assert make("bpe").hash == first.hash
     names = sorted(path.suffix for path in (cache / "tokenizers").iterdir())
-    assert names == [".json", ".lock"]
+    assert names == [".json", ".lock", ".sha256"]
 
 
 def test_damaged_cache_is_learned_again(cache, caplog):
     first = make("bpe", 270)
     (path,) = (cache / "tokenizers").glob("*.json")
     whole = path.read_bytes()
-    for damage in (whole[:1000], b"", whole.replace(b'"version":"1.0"', b'"version": "1.0"')):
+    swapped = whole.replace(b'"a":65,"b":66', b'"b":65,"a":66')  # another tokenizer, as it would be saved
+    spaced = whole.replace(b'"version":"1.0"', b'"version": "1.0"')
+    assert whole not in (swapped, spaced)
+    for damage in (whole[:1000], b"", spaced, swapped):
         path.write_bytes(damage)
         caplog.clear()
         assert make("bpe", 270).hash == first.hash
