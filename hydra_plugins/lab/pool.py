@@ -1,16 +1,18 @@
 """Hydra's launcher interface, handed on to ``lab.study.pool``."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, Optional
+from typing import Optional
 
 from hydra.core.config_store import ConfigStore
-from hydra.core.utils import JobReturn, JobStatus, filter_overrides, run_job, setup_globals
+from hydra.core.utils import JobReturn, setup_globals
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig
+
+from hydra_plugins.lab import _jobs
 
 
 @dataclass
@@ -61,50 +63,18 @@ class PoolLauncher(Launcher):
         from lab.study.pool import Job, Pool, Teller, slots
 
         setup_globals()
-        configs = self._configs(job_overrides, initial_job_idx)
+        configs = _jobs.configs(self.hydra_context, self.config, job_overrides, initial_job_idx)
         if (first := next(configs, None)) is None:
             return []
         threads = first.threads or self.threads
         places = slots(self.n_jobs, jobs_per_gpu=self.jobs_per_gpu, device=str(first.device), threads=threads)
         jobs = (
-            Job(_own(overrides, job_overrides), partial(_run, self.hydra_context, config, self.task_function))
+            Job(
+                _jobs.own(overrides, job_overrides),
+                partial(_jobs.run, self.hydra_context, config, self.task_function),
+            )
             for overrides, config in zip(job_overrides, chain([first], configs), strict=True)
         )
         teller = None if self.quiet else Teller(len(job_overrides))
         ended = Pool(places, stop_on_error=self.stop_on_error, teller=teller).run(jobs)
-        return [_returned(overrides, ended.get(i)) for i, overrides in enumerate(job_overrides)]
-
-    def _configs(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Iterator[DictConfig]:
-        for number, overrides in enumerate(job_overrides, initial_job_idx):
-            config = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
-            with open_dict(config):
-                config.hydra.job.id = config.hydra.job.num = number
-            yield config
-
-
-def _own(overrides: Sequence[str], others: Sequence[Sequence[str]]) -> str:
-    """What sets a run apart from the others."""
-    return " ".join(word for word in overrides if any(word not in other for other in others))
-
-
-def _returned(overrides: Sequence[str], ended: Any) -> JobReturn:
-    """Hydra's form of what came of a run; ``ended`` is None when it was not started."""
-    if ended is not None and ended.error is None:
-        returned: JobReturn = ended.value
-        return returned
-    job = JobReturn(overrides=filter_overrides(overrides))
-    if ended is not None:
-        job.status, job.return_value = JobStatus.FAILED, ended.error
-    return job
-
-
-def _run(hydra_context: HydraContext, config: DictConfig, task_function: TaskFunction) -> JobReturn:
-    """One job, in a worker."""
-    setup_globals()
-    return run_job(
-        hydra_context=hydra_context,
-        task_function=task_function,
-        config=config,
-        job_dir_key="hydra.sweep.dir",
-        job_subdir_key="hydra.sweep.subdir",
-    )
+        return [_jobs.returned(overrides, ended.get(i)) for i, overrides in enumerate(job_overrides)]

@@ -58,12 +58,28 @@ class LabSweeper(Sweeper):
         assert self.config is not None
         tree = cast(dict[str, Any], OmegaConf.to_container(self.config))
         words = [word for word in sys.argv[1:] if not word.startswith("hydra.sweeper.")]
-        sweep, script = asked(self, tree, self._parsed(arguments), words, only=self.only, fresh=self.fresh)
+        name, folders = self._names()
+        sweep, script = asked(
+            self,
+            tree,
+            self._parsed(arguments),
+            words,
+            only=self.only,
+            fresh=self.fresh,
+            name=name,
+            folders=folders,
+        )
         if self.stops_itself:
             self.launcher.stop_on_error = sweep.settings.on_error == "stop"  # type: ignore[union-attr]
         sweep.check(script())
         sweep.carry_out(script())
         return []
+
+    def _names(self) -> tuple[str, list[str]]:
+        """The study's name, and the trees of choices of the user's own."""
+        runtime = OmegaConf.select(self.config, "hydra.runtime")
+        folders = [source.path for source in runtime.config_sources if source.schema == "file"]
+        return str(runtime.choices.get("study")), [folder for folder in folders if folder]
 
     def _parsed(self, arguments: list[str]) -> Any:
         from hydra.core.override_parser.overrides_parser import OverridesParser

@@ -1,0 +1,47 @@
+"""What launchers share: jobs as Hydra describes them, as they are run, and as Hydra wants them back."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hydra.core.utils import JobReturn, JobStatus, filter_overrides, run_job, setup_globals
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, open_dict
+
+
+def configs(
+    hydra_context: HydraContext, config: DictConfig, job_overrides: Sequence[Sequence[str]], first: int
+) -> Iterator[DictConfig]:
+    """Each job's configuration, numbered from ``first``."""
+    for number, overrides in enumerate(job_overrides, first):
+        composed = hydra_context.config_loader.load_sweep_config(config, list(overrides))
+        with open_dict(composed):
+            composed.hydra.job.id = composed.hydra.job.num = number
+        yield composed
+
+
+def own(overrides: Sequence[str], others: Sequence[Sequence[str]]) -> str:
+    """What sets a run apart from the others."""
+    return " ".join(word for word in overrides if any(word not in other for other in others))
+
+
+def run(hydra_context: HydraContext, config: DictConfig, task_function: TaskFunction) -> JobReturn:
+    """One job, in the process that trains it."""
+    setup_globals()
+    return run_job(
+        hydra_context=hydra_context,
+        task_function=task_function,
+        config=config,
+        job_dir_key="hydra.sweep.dir",
+        job_subdir_key="hydra.sweep.subdir",
+    )
+
+
+def returned(overrides: Sequence[str], ended: Any) -> JobReturn:
+    """Hydra's form of what came of a run; ``ended`` is None when it was not started."""
+    if ended is not None and ended.error is None:
+        value: JobReturn = ended.value
+        return value
+    job = JobReturn(overrides=filter_overrides(overrides))
+    if ended is not None:
+        job.status, job.return_value = JobStatus.FAILED, ended.error
+    return job

@@ -1,0 +1,132 @@
+"""Sweeps on a real Slurm: arrays, runs that fail or are killed, preemption and time limits."""
+
+import json
+import time
+
+import pytest
+from training.folders import assert_same, resumed_from, the_run, wait_for_step
+
+pytestmark = pytest.mark.slow
+
+TIMEOUT_S = 300
+
+
+def results(outputs):
+    files = (outputs / "runs").glob("*/result.json")
+    return {result["id"]: result for result in map(json.loads, (file.read_text() for file in files))}
+
+
+def wait_until(true, *, timeout_s=TIMEOUT_S):
+    end = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < end, f"not so after {timeout_s} s"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def assert_as_untouched(lab, outputs, sweep, tmp_path, monkeypatch):
+    """The runs are those of the same sweep in one process, bit for bit."""
+
+    def check(*overrides):
+        monkeypatch.setenv("LAB_OUTPUTS", str(tmp_path / "untouched"))
+        done = lab(*sweep(*overrides, launcher="basic"), timeout=TIMEOUT_S)
+        assert done.returncode == 0, done.stderr
+        here = {folder.name: folder for folder in (outputs / "runs").iterdir()}
+        there = {folder.name: folder for folder in (tmp_path / "untouched" / "runs").iterdir()}
+        assert here.keys() == there.keys()
+        for name, folder in here.items():
+            assert_same(folder, there[name])
+
+    return check
+
+
+def test_a_sweep_is_an_array_and_its_runs_are_those_of_one_process(lab, sweep, outputs, assert_as_untouched):
+    runs = ["norm=layernorm,rmsnorm", "seed=1,2"]
+    done = lab(*sweep(*runs, "hydra.launcher.partition=low"), timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "4 runs: 4 trained, 0 already done. `lab table` shows them."
+    (script,) = outputs.glob("submitit/*/*_submission.sh")
+    lines = script.read_text().splitlines()
+    assert {"#SBATCH --array=0-3%4", "#SBATCH --partition=low", "#SBATCH --cpus-per-task=1"} <= set(lines)
+    assert "#SBATCH --requeue" in lines
+    again = lab(*sweep(*runs), timeout=TIMEOUT_S)
+    assert again.stdout.splitlines()[-1] == "4 runs: 0 trained, 4 already done. `lab table` shows them."
+    assert len(list(outputs.glob("submitit/*/*_submission.sh"))) == 1
+    assert_as_untouched(*runs)
+
+
+def test_a_run_that_fails_and_one_that_is_killed_take_no_other_along(lab, sweep, outputs):
+    done = lab(*sweep("schedule.fault=none,crash,kill"), timeout=TIMEOUT_S)
+    assert done.returncode == 1
+    assert done.stdout.count(" done: loss") == 1
+    assert "out of luck" in done.stderr
+    lost = next(line for line in done.stderr.splitlines() if "is gone without a result" in line)
+    assert "schedule.fault=kill" in lost
+    assert (outputs / "submitit").as_posix() in lost
+    assert "3 runs: 1 trained, 0 already done, 2 failed" in done.stderr.splitlines()[-1]
+    statuses = {result["config"]["schedule"]["fault"]: result["status"] for result in results(outputs).values()}
+    assert statuses == {"none": "done", "crash": "failed", "kill": "running"}  # nobody was left to say otherwise
+
+
+def test_a_killed_job_is_tried_again(lab, sweep, outputs, assert_as_untouched):
+    done = lab(*sweep("schedule.fault=kill", "on_error=retry:1"), timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stderr
+    assert "is gone without a result" in done.stderr
+    assert "1 run: 1 trained, 0 already done" in done.stdout
+    assert resumed_from(the_run(outputs)) == [10]
+    (tmp := outputs.parent / "untouched").mkdir(exist_ok=True)
+    assert tmp.is_dir()
+
+
+@pytest.mark.parametrize("partition", ["low", "graceful"])
+def test_a_preempted_run_goes_on_and_ends_as_an_untouched_one(
+    start_lab, slurm, sweep, job, outputs, assert_as_untouched, partition
+):
+    runs = ["schedule.fault=dawdle", "schedule.at=12", "train.steps=1000", "train.checkpoint_every=null"]
+    process = start_lab(*sweep(*runs, f"hydra.launcher.partition={partition}"))
+    number = job(process)
+    folder = wait_for_step(outputs, 14)
+    slurm("sbatch", "--partition=high", "--cpus-per-task=2", "--output=/dev/null", "--wrap=sleep 1")
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0, errors
+    assert "Restarts=1" in slurm("scontrol", "show", "job", number)
+    (first,) = resumed_from(folder)
+    assert first >= 14
+    assert_as_untouched(*runs)
+
+
+def test_a_run_at_its_time_limit_goes_on_and_ends_as_an_untouched_one(
+    start_lab, slurm, sweep, job, outputs, assert_as_untouched
+):
+    runs = ["schedule.fault=dawdle", "schedule.at=12", "train.steps=1000", "train.checkpoint_every=null"]
+    process = start_lab(*sweep(*runs, "hydra.launcher.timeout_min=1", "hydra.launcher.signal_delay_s=20"))
+    number = job(process)
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0, errors
+    assert "Restarts=1" in slurm("scontrol", "show", "job", number)
+    (first,) = resumed_from(the_run(outputs))
+    assert first >= 12
+    assert_as_untouched(*runs)
+
+
+def test_whoever_stops_waiting_leaves_the_jobs_and_finds_them_done(start_lab, lab, slurm, sweep, job, outputs):
+    runs = ["schedule.fault=dawdle", "schedule.at=12", "train.steps=20"]
+    process = start_lab(*sweep(*runs))
+    number = job(process)
+    wait_for_step(outputs, 13)
+    process.terminate()
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 143
+    assert f"1 runs go on in Slurm; `scancel {number}` ends them" in errors
+    again = lab(*sweep(*runs), timeout=TIMEOUT_S)
+    assert again.returncode == 0, again.stderr
+    assert "1 run: 0 trained, 1 already done" in again.stdout
+    wait_until(lambda: "JobState=COMPLETED" in slurm("scontrol", "show", "job", number))
+
+
+def test_what_slurm_refuses_is_one_line(lab, sweep, outputs):
+    done = lab(*sweep("seed=1,2", "hydra.launcher.partition=none_such"), timeout=TIMEOUT_S)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("lab train: the runs cannot be submitted: ")
+    assert "invalid partition" in line
