@@ -25,7 +25,7 @@ ELEMENT_BYTES = 2
 STEPS = 32
 """Most tokens that are decoded for a measurement, at the end of the context."""
 
-LEAST_STEPS, LEAST_S, MOST_S = 30, 0.3, 3.0
+LEAST_STEPS, LEAST_S, MOST_S = 30, 0.3, 10.0
 """A measurement is repeated for so many steps and so long, but begins no more after the last of these."""
 
 
