@@ -99,16 +99,19 @@ class Sweep:
         """
         stages = list(preview(script))
         cells = [cell for stage in stages for cell in stage.cells]
-        ids: set[str] = set()
+        arms: dict[str, str] = {}
         for cell in cells:
             try:
-                ids.add(self.id(cell))
+                arm = arms.setdefault(self.id(cell), cell.arm)
             except LabError as error:
                 own = [w for w in cell.overrides if any(w not in other.overrides for other in cells)]
                 raise ConfigError(
                     f"{error} (in the run {' '.join(own)}; none was started)" if own else str(error)
                 ) from error
-        self.manifest = replace(self.manifest, expected=len(ids))
+            if arm != cell.arm and self.manifest.declared is not None:
+                raise ConfigError(f"study {self.manifest.name}: '{arm}' and '{cell.arm}' come to the same run")
+        if self.manifest.declared is None:
+            self.manifest = replace(self.manifest, expected=len(arms))
 
     def carry_out(self, script: Script) -> None:
         """Train a script's stages one after the other, and say what came of it.
