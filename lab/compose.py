@@ -23,8 +23,12 @@ from lab.paths import conf_dir
 
 if TYPE_CHECKING:
     from lab.config import RunConfig
+    from lab.study.study import Study
 
 CONFIG_NAME = "train"
+
+OPTIONAL = "study"
+"""The group of which nothing is chosen by default."""
 
 
 def compose_config(overrides: Sequence[str], *, config_dir: str | None = None) -> "RunConfig":
@@ -42,6 +46,39 @@ def compose_config(overrides: Sequence[str], *, config_dir: str | None = None) -
     with one_line_errors(words, config_dir=config_dir):
         refuse_alone(cast(dict[str, Any], tree))
         return RunConfig.decode(tree, preset.given_keys(words))
+
+
+def compose_study(overrides: Sequence[str], *, config_dir: str | None = None) -> tuple["Study", tuple[str, ...]]:
+    """The study that `lab train` would run with these overrides, at its tier, and the words that all its runs get.
+
+    Raises:
+        ConfigError: an override is refused, or the study.
+    """
+    words = [spelled(word) for word in overrides]
+    with one_line_errors(words, config_dir=config_dir):
+        parsed = [parse_override(word) for word in words]
+        name = next(
+            (str(o.value()) for o in parsed if o.key_or_group == "study" and not o.is_sweep_override()), None
+        )
+        if name is None:
+            raise ConfigError(f"study=NAME is missing: one of {', '.join(group_choices('study', config_dir))}")
+        several = next((o.input_line for o in parsed if o.is_sweep_override()), None)
+        if several is not None:
+            raise ConfigError(f"{several} has several values: a study says itself what its runs differ in")
+        tree = compose_tree([*words, *search_path(config_dir)])
+    from lab.config import SWEEP_KEYS
+    from lab.study.file import decode, refuse_strays
+    from lab.study.settings import SweepSettings
+
+    refuse_strays(name, [*([Path(config_dir)] if config_dir else []), conf_dir()])
+    study = decode(tree["study"], name).at(SweepSettings.decode(cast(dict[str, Any], tree)).tier)
+    own = [word for word, o in zip(words, parsed, strict=True) if _top(o) not in (*SWEEP_KEYS, "hydra")]
+    return study, tuple(own)
+
+
+def _top(override: Override) -> str:
+    """The section or group that an override is about."""
+    return re.split(r"[./]", override.key_or_group)[0]
 
 
 def match_target(config: "RunConfig") -> "RunConfig | None":
@@ -168,6 +205,8 @@ def _check(override: Override, config_dir: str | None) -> None:
     value: Any = override.value()
     for chosen in value.list if override.is_choice_sweep() else [value]:
         check_choice(group, chosen, menu)
+        if group == OPTIONAL and chosen not in known:  # of which Hydra takes any name
+            raise ConfigError(missing(f"{group}/{chosen}", known, config_dir))
 
 
 def _explain(error: Exception, overrides: Sequence[Override], config_dir: str | None) -> str:

@@ -83,5 +83,5 @@ def _words(hint: Any) -> str:
     if _members(hint):
         return f"one of {', '.join(_members(hint))}"
     if get_origin(hint) is list:
-        return "a text or a list like [A,B]"
+        return "a text or a list like [A,B]" if get_args(hint) == (str,) else "a list like [1,2]"
     return " or ".join(_words(part) for part in get_args(hint)) or str(hint)

@@ -1,0 +1,117 @@
+"""What contradicts itself in a study that decodes."""
+
+from collections.abc import Iterator
+
+from lab.errors import ConfigError
+from lab.study.design import arms, contrasts
+from lab.study.sections import AXES, LrMode
+from lab.study.study import LR_KEY, Study
+from lab.study.words import Keys, Settings, comparable
+
+PAIRING = "study_seed"
+"""A setting that pairs the arms, so that none has its own."""
+
+
+def check(study: Study, keys: Keys | None = None) -> None:
+    """Refuse a study that contradicts itself, at any of its tiers.
+
+    Raises:
+        ConfigError: the first thing that is wrong.
+    """
+    sizes = [study.at(None), *map(study.at, study.tiers)]
+    problem = next(_problems(study, sizes), None)
+    if problem:
+        raise ConfigError(problem)
+    for size in sizes:
+        known = arms(size, keys=keys)
+        if len(known) < 2:
+            raise ConfigError("study.axes come to one arm: there is nothing to compare")
+        contrasts(size, keys=keys)
+
+
+def _problems(study: Study, sizes: list[Study]) -> Iterator[str]:
+    """What is wrong, in order."""
+    yield from _parts(study)
+    yield from _axes(study)
+    yield from _names(study)
+    if study.design == "hold-one-out":
+        yield from _taken_away(study)
+    yield from _rates(study, sizes)
+    for size in sizes:
+        where = f"study.tiers.{size.tier}.report" if size.tier else "study.seeds.report"
+        if size.gate and len(size.seeds.report) < 2:
+            yield f"{where}: one seed shows no scatter, so study.gate cannot be judged: two or more"
+
+
+def _parts(study: Study) -> Iterator[str]:
+    """Keys that the design has no use for, or needs."""
+    if study.design in AXES:
+        if study.variants:
+            yield f"study.variants and study.design {study.design} exclude each other: arms come from study.axes"
+        if study.baseline.set:
+            yield (
+                f"study.baseline.set and study.design {study.design} exclude each other: the first values of "
+                "study.axes are the baseline, and study.set is for all arms"
+            )
+        if not study.axes:
+            yield f"study.axes is not set: study.design {study.design} goes through its values"
+        return
+    if study.axes:
+        yield f"study.axes and study.design {study.design} exclude each other: arms come from study.variants"
+    least = 2 if study.design == "pairwise" else 1
+    if len(study.variants) < least:
+        has = len(study.variants)
+        yield f"study.variants has {has} of the {least} or more that study.design {study.design} needs"
+
+
+def _axes(study: Study) -> Iterator[str]:
+    for key, values in study.axes.items():
+        if len({comparable({key: value}) for value in values}) < len(values):
+            yield f"study.axes.{key} [{', '.join(values)}] has a value twice"
+    lengths = {key: len(values) for key, values in study.axes.items()}
+    if study.design == "zip" and len({*lengths.values()}) > 1:
+        said = ", ".join(f"{key} has {length}" for key, length in lengths.items())
+        yield f"study.axes must be of one length for study.design zip: {said}"
+
+
+def _names(study: Study) -> Iterator[str]:
+    if any(variant.name == study.baseline.name for variant in study.variants):
+        yield f"study.variants.{study.baseline.name} has the baseline's name"
+    for path, own in _own(study):
+        if PAIRING in own:
+            yield f"{path}: '{PAIRING}' pairs the arms, so it goes to study.set"
+
+
+def _own(study: Study) -> Iterator[tuple[str, Settings]]:
+    """What arms set themselves."""
+    yield "study.baseline.set", study.baseline.set
+    for variant in study.variants:
+        yield f"study.variants.{variant.name}.set", variant.set
+    yield "study.axes", dict.fromkeys(study.axes, "")
+
+
+def _taken_away(study: Study) -> Iterator[str]:
+    on = {key.partition(".")[0] for key in study.baseline.set}
+    for variant in study.variants:
+        for key in variant.set:
+            if key.partition(".")[0] not in on:
+                yield (
+                    f"study.variants.{variant.name}.set: '{key}' is nothing that study.baseline.set has on, "
+                    "which hold-one-out takes away"
+                )
+
+
+def _rates(study: Study, sizes: list[Study]) -> Iterator[str]:
+    """Contradictions about learning rates."""
+    tuning = [size for size in sizes if size.lr.mode is not LrMode.shared]
+    for size in tuning:
+        where = f"study.tiers.{size.tier}.lr" if size.tier else "study.lr.mode"
+        if not size.seeds.tune:
+            yield f"study.seeds.tune is not set: {where} {size.lr.mode} chooses by seeds that are not reported"
+        for path, own in (("study.set", size.set), *_own(size)):
+            if LR_KEY in own:
+                yield f"{path}: {LR_KEY} and {where} {size.lr.mode} exclude each other: study.lr.grid sets it"
+    if not tuning:
+        for key, given in (("study.lr.grid", study.lr.grid), ("study.seeds.tune", study.seeds.tune)):
+            if given:
+                yield f"{key} {given} is of no use: lr.mode is shared, here and in all tiers"

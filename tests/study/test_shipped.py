@@ -1,0 +1,81 @@
+"""The studies that come with lab: each decodes, expands, and consists of runs that compose."""
+
+import pytest
+from omegaconf import OmegaConf
+
+from lab.compose import compose_config, compose_study, match_target
+from lab.errors import ConfigError
+from lab.paths import conf_dir
+from lab.study.design import arms, contrasts, count
+from lab.study.file import decode
+
+SHIPPED = sorted(path.stem for path in (conf_dir() / "study").glob("*.yaml"))
+
+COUNTS = {
+    "glu": {"smoke": (8, 7, 16), "laptop": (8, 7, 64), "gpu": (8, 7, 88)},
+    "norms": {"smoke": (5, 4, 10), "laptop": (5, 4, 25), "gpu": (5, 4, 40)},
+    "stability": {"smoke": (4, 3, 8), "laptop": (4, 3, 60), "gpu": (4, 3, 72)},
+}
+"""Arms, contrasts and runs at each tier."""
+
+
+def test_the_counts_are_of_all_there_are():
+    assert sorted(COUNTS) == SHIPPED
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_study_decodes_and_expands_at_each_tier(name):
+    words = [f"study={name}", "threads=1", "tier=smoke", "hydra.verbose=false", "on_error=stop"]
+    smoke, shared = compose_study(words)
+    assert (smoke.name, smoke.tier, shared) == (name, "smoke", ("threads=1",))
+    whole = decode(OmegaConf.load(conf_dir() / f"study/{name}.yaml")["study"], name)
+    assert whole.at("smoke") == smoke
+    for tier, expected in COUNTS[name].items():
+        one = whole.at(tier)
+        assert (len(arms(one)), len(contrasts(one)), count(one)) == expected
+        assert one.question.endswith("?")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_runs_of_a_shipped_study_compose(name):
+    one, shared = compose_study([f"study={name}", "tier=smoke", "threads=1"])
+    decoded = [compose_config(arm.overrides) for arm in arms(one, shared)]
+    assert all(decoded.count(each) == 1 for each in decoded)
+    for config in decoded:
+        match_target(config)
+
+
+def test_words_of_the_command_line_change_the_study():
+    one, shared = compose_study(["study=norms", "study.seeds.report=[7,8]", "tier=laptop", "attention=gqa"])
+    assert (one.seeds.report, shared) == ([7, 8], ("attn=gqa",))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "study=NAME is missing: one of glu, norms, stability"),
+        (["study=norm"], r"study 'norm' is not one of glu, norms, stability; did you mean 'norms'"),
+        (["study=norms,glu"], "study=NAME is missing"),
+        (["study=norms", "seed=1,2"], "seed=1,2 has several values: a study says itself what its runs differ in"),
+        (["study=norms", "tier=laptpo"], "tier 'laptpo' is not one of smoke, laptop, gpu; did you mean 'laptop'"),
+        (["study=norms", "study.lr.mood=tuned"], "unknown key 'study.lr"),
+        (["study=norms", "study.design=stars"], "study.design 'stars' must be one of"),
+    ],
+)
+def test_a_wrong_line_is_refused(words, says):
+    with pytest.raises(ConfigError, match=says) as caught:
+        compose_study(words)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_study_of_the_users_own(tmp_path):
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study/mine.yaml").write_text(
+        "# @package _global_\nstudy: {question: A, design: grid, axes: {norm: [dyt, none]}, seeds: {report: [1]}}\n"
+    )
+    one, _ = compose_study(["study=mine"], config_dir=str(tmp_path))
+    assert [arm.overrides for arm in arms(one)] == [("norm=dyt",), ("norm=none",)]
+    with pytest.raises(ConfigError, match="study 'mien' is not one of glu, mine, norms, stability; did you mean"):
+        compose_study(["study=mien"], config_dir=str(tmp_path))
