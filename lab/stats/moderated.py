@@ -63,28 +63,25 @@ def moderated(differences: Sequence[Losses] | Floats, *, m: int, alpha: float = 
         alpha: error rate.
     """
     assert m >= len(differences), f"{len(differences)} contrasts of {m} declared"
-    rows = [row[np.isfinite(row)] for row in (np.asarray(row, dtype=np.float64) for row in differences)]
-    tested = [row for row in rows if row.size >= 2]
-    d0, s0_squared = prior_df(len(tested)), _prior_variance(tested)
+    if not len(differences):
+        return Moderated(rows=(), prior_sd=None, prior_df=0)
+    d = np.array([np.asarray(row, dtype=np.float64) for row in differences])
+    finished = np.isfinite(d)
+    n = finished.sum(axis=1)
+    mean = np.where(finished, d, 0.0).sum(axis=1) / np.maximum(n, 1)
+    squares = (np.where(finished, d - mean[:, None], 0.0) ** 2).sum(axis=1)
+    tested, nu = n >= 2, n - 1.0
+    d0 = prior_df(int(tested.sum()))
+    s0_squared = float(np.median(squares[tested] / chdtri(nu[tested], 0.5))) if tested.any() else 0.0
 
-    def test(row: Floats) -> Contrast:
-        n, variance = row.size, float(row.var(ddof=1))
-        df = d0 + n - 1
-        shrunken = (d0 * s0_squared + (n - 1) * variance) / df
-        mean, se = float(row.mean()), math.sqrt(shrunken / n)
-        return contrast(mean, se, df, n=n, n_baseline=n, sd=math.sqrt(variance), m=m, alpha=alpha)
+    def test(i: int) -> Contrast:
+        pairs, df = int(n[i]), float(d0 + nu[i])
+        se = math.sqrt((d0 * s0_squared + squares[i]) / df / pairs)
+        sd = math.sqrt(squares[i] / nu[i])
+        return contrast(float(mean[i]), se, df, n=pairs, n_baseline=pairs, sd=sd, m=m, alpha=alpha)
 
     return Moderated(
-        rows=tuple(test(row) if row.size >= 2 else None for row in rows),
-        prior_sd=math.sqrt(s0_squared) if tested else None,
+        rows=tuple(test(i) if tested[i] else None for i in range(len(d))),
+        prior_sd=math.sqrt(s0_squared) if tested.any() else None,
         prior_df=d0,
     )
-
-
-def _prior_variance(rows: Sequence[Floats]) -> float:
-    """s_0 squared of rows with two values or more; 0 of none."""
-    if not rows:
-        return 0.0
-    nu = np.array([row.size - 1 for row in rows], dtype=np.float64)
-    variances = np.array([row.var(ddof=1) for row in rows])
-    return float(np.median(variances * nu / chdtri(nu, 0.5)))
