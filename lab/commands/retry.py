@@ -56,7 +56,7 @@ def _named(manifest: Manifest, names: Sequence[str]) -> list[Entry]:
     Raises:
         LabError: one of them is not there, or several begin so.
     """
-    chosen = []
+    chosen: list[Entry] = []
     for text in names:
         found = {entry.id: entry for entry in manifest.runs if entry.id.startswith(text)}
         if len(found) != 1:

@@ -2,12 +2,17 @@
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from lab.commands._parser import Parser
 from lab.paths import runs_dir
 from lab.report.table import as_json, as_text
 from lab.runs.store import read_results
+from lab.study.manifest import named
+from lab.study.manifest import read as read_manifest
+from lab.study.state import counts
 
 
 def main(argv: list[str]) -> int:
@@ -20,7 +25,7 @@ def main(argv: list[str]) -> int:
     paths: list[Path] = options.paths or [runs_dir()]
     if not options.paths and not paths[0].exists():
         return _no_runs(paths)
-    records, damaged = read_results(paths)
+    records, damaged, missing = _read(paths)
     for file in damaged:
         print(f"lab table: {file}: not the result of a run, left out", file=sys.stderr)
     if not records:
@@ -29,7 +34,35 @@ def main(argv: list[str]) -> int:
         print(as_json(records))
     else:
         print(as_text(records, width=shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+    for line in missing:
+        print(f"lab table: {line}", file=sys.stderr)
     return 0
+
+
+def _read(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path], list[str]]:
+    """The results under the paths, files that are none, and what studies among the paths still lack.
+
+    Raises:
+        LabError: a path is missing or cannot be read.
+    """
+    folders: list[Path] = []
+    missing: list[str] = []
+    for path in paths:
+        manifest = read_manifest(path) if path.is_dir() else None if path.exists() else named(str(path))
+        if manifest is None:
+            folders.append(path)
+            continue
+        runs = {entry.id: entry for entry in manifest.runs if entry.cell.role == "report"}
+        folders += [entry.folder.path for entry in runs.values() if entry.folder.result() is not None]
+        found = counts(state for _, state in manifest.states())
+        left = manifest.expected - found.get("done", 0) - found.get("diverged", 0)
+        if left > 0:
+            missing.append(
+                f"{manifest.label} is not complete: {left} of {manifest.expected} runs have no result; "
+                f"lab resume {manifest.label}"
+            )
+    records, damaged = read_results(folders)
+    return records, damaged, missing
 
 
 def _parser() -> Parser:
@@ -39,7 +72,8 @@ def _parser() -> Parser:
         metavar="PATH",
         nargs="*",
         type=Path,
-        help="a run folder, a folder of them, an outputs folder, or a result.json (default: outputs)",
+        help="a study by name or folder, a run folder, a folder of them, an outputs folder, or a result.json "
+        "(default: outputs)",
     )
     parser.add_argument(
         "--format",

@@ -129,28 +129,30 @@ def manifests() -> list[Manifest]:
     return sorted(found, key=lambda manifest: (manifest.asked, manifest.label), reverse=True)
 
 
+def named(text: str) -> Manifest | None:
+    """The study whose folder's name is or begins so; of several the one of just that name, and the latest."""
+    found = [manifest for manifest in manifests() if text and manifest.label.startswith(text)]
+    return next((m for m in found if text in (m.name, m.label)), found[0] if found else None)
+
+
 def find(text: str) -> Manifest:
-    """The study that was named by its folder's name, the beginning of it, or a path; of several the latest.
+    """The study that was named by its folder's name, the beginning of it, or a path.
 
     Raises:
         LabError: no study is named so.
     """
     there = Path(text).expanduser()
     manifest = read(there if there.is_dir() else there.parent) if text and there.exists() else None
+    manifest = manifest or named(text)
     if manifest is not None:
         return manifest
-    known = manifests()
-    found = [manifest for manifest in known if text and manifest.label.startswith(text)]
-    if not known:
+    labels = [manifest.label for manifest in manifests()]
+    if not labels:
         raise LabError(
             f"study '{text}' is not there: no studies in {studies_dir()}; lab train study=NAME makes one"
         )
-    exact = [manifest for manifest in found if text in (manifest.name, manifest.label)]
-    if exact or found:
-        return (exact or found)[0]
-    labels = [manifest.label for manifest in known]
     more = f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
-    near = did_you_mean(text, [*labels, *(manifest.name for manifest in known)])
+    near = did_you_mean(text, [*labels, *(label.rpartition("-")[0] for label in labels)])
     raise LabError(f"study '{text}' is not one of {', '.join(labels[:SHOWN])}{more}{near}")
 
 
