@@ -7,6 +7,7 @@ from enum import StrEnum
 from lab.component import check, check_number
 from lab.errors import did_you_mean
 from lab.stats.contrast import ALPHA
+from lab.stats.power import POWER
 from lab.study.words import Settings
 
 AXES = ("grid", "zip")
@@ -117,7 +118,7 @@ class Stats:
 
     alpha: float = ALPHA
     """Error rate of all contrasts together."""
-    power: float = 0.8
+    power: float = POWER
     """Chance to see an effect that is called visible."""
     margin: float | None = None
     """Largest difference that counts as none, in the unit of ``primary``; null: 1.5 sd of the baseline."""
