@@ -117,7 +117,7 @@ POWER = {
 @pytest.mark.slow
 @for_each([(*key, i) for key in POWER for i in range(3)])
 def test_power_after_holm(sd, n, i):
-    y, y0 = losses(3000, 8, n, rho=(0.0, 0.5, 0.8)[i], seed=n, sd=sd)
+    y, y0 = losses(2000, 8, n, rho=(0.0, 0.5, 0.8)[i], seed=n, sd=sd)
     y[:, :2] -= 0.02
     seen = [[p < ALPHA for p in holm(p, m=8)[:2]] for p in moderated_p(y, y0)]
     assert np.mean(seen) == pytest.approx(POWER[sd, n][i], abs=0.03)
