@@ -22,8 +22,8 @@ def test_the_baselines_seeds_say_what_can_be_seen():
     assert seen.seeds_needed == seeds_needed(0.02, sd=seen.sd, m=2, rho=0.5)
     assert seen.text == (
         f"the smallest effect this study can see is {seen.effect:.2g} nats (sd 0.017 measured, 3 seeds, "
-        f"2 contrasts; {seen.unpaired_effect:.2g} if pairing gained nothing), larger than study.gate.min_effect 0.02: "
-        f"{seen.seeds_needed} seeds would be needed; accept_mde=true goes on all the same"
+        f"2 contrasts; {seen.unpaired_effect:.2g} if pairing gained nothing), larger than "
+        f"study.gate.min_effect 0.02: {seen.seeds_needed} seeds would be needed; accept_mde=true goes on all the same"
     )
 
 
