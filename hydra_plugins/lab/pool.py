@@ -35,9 +35,7 @@ class PoolLauncher(Launcher):
     threads = 1
     """CPU threads of a run that sets none."""
     stop_on_error = False
-    """Whether nothing new starts after a failure; what was not started comes back with the status UNKNOWN."""
-    quiet = False
-    """Whether somebody else says how the sweep goes."""
+    """Whether nothing new starts after a failure; ``launch`` then returns less than was asked for."""
 
     def __init__(self, n_jobs: int | None = None, jobs_per_gpu: int = 1) -> None:
         self.n_jobs, self.jobs_per_gpu = n_jobs, jobs_per_gpu
@@ -55,12 +53,13 @@ class PoolLauncher(Launcher):
         self.hydra_context, self.task_function, self.config = hydra_context, task_function, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Run the jobs, and return what came of each.
+        """Run the jobs, and return what came of each, in their order.
 
         Raises:
             Stopped: the process was asked to stop.
         """
-        from lab.study.pool import Job, Pool, Teller, slots
+        from lab.study.pool import Job, Pool
+        from lab.study.slots import slots
 
         setup_globals()
         configs = _jobs.configs(self.hydra_context, self.config, job_overrides, initial_job_idx)
@@ -75,6 +74,5 @@ class PoolLauncher(Launcher):
             )
             for overrides, config in zip(job_overrides, chain([first], configs), strict=True)
         )
-        teller = None if self.quiet else Teller(len(job_overrides))
-        ended = Pool(places, stop_on_error=self.stop_on_error, teller=teller).run(jobs)
-        return [_jobs.returned(overrides, ended.get(i)) for i, overrides in enumerate(job_overrides)]
+        ended = Pool(places, stop_on_error=self.stop_on_error).run(jobs)
+        return [_jobs.returned(*pair) for pair in zip(job_overrides, ended, strict=False)]

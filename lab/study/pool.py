@@ -11,7 +11,6 @@ import os
 import pickle
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,6 +26,9 @@ METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 
 PRELOAD = ["torch", "torch._dynamo", "lab.training.run", "lab.commands.train", "hydra_plugins.lab.pool"]
 """What the server imports once for all runs; nothing of it touches a GPU or starts a thread."""
+
+ALIKE = ("lab", "datasets", "scipy", "tokenizers")
+"""Packages of which the server imports whatever the launcher needed to check the runs."""
 
 log = logging.getLogger(__name__)
 
@@ -57,24 +59,6 @@ class Worker:
 
 
 @dataclass
-class Teller:
-    """One line when a run starts, and one when it ends."""
-
-    total: int
-    began: dict[int, float] = field(default_factory=dict)
-
-    def started(self, index: int, job: Job) -> None:
-        """A run has a process."""
-        self.began[index] = time.monotonic()
-        log.info("%d/%d starts: %s", index + 1, self.total, job.name)
-
-    def ended(self, index: int, ended: Ended) -> None:
-        """A process has ended."""
-        how = "ended" if ended.error is None else "failed"
-        log.info("%d/%d %s after %.1f s", index + 1, self.total, how, time.monotonic() - self.began[index])
-
-
-@dataclass
 class Pool:
     """So many workers at once as there are slots; ``run`` returns when the last has ended."""
 
@@ -82,13 +66,11 @@ class Pool:
     """The environment variables in which the workers differ: their GPU."""
     stop_on_error: bool = False
     """Whether nothing new starts after a failure."""
-    teller: "Teller | None" = None
-    """Says on the console what starts and what ends."""
     workers: list[Worker] = field(default_factory=list)
     signal_number: int | None = None
 
-    def run(self, jobs: Iterator[Job]) -> dict[int, Ended]:
-        """Do the jobs, and say what came of each by its position; those not started are missing.
+    def run(self, jobs: Iterator[Job]) -> list[Ended]:
+        """Do the jobs, and say what came of each in their order; fewer where something stopped the pool.
 
         Args:
             jobs: made one ahead, while earlier ones run.
@@ -97,29 +79,25 @@ class Pool:
             Stopped: the process was asked to stop; the workers were, too, and have ended.
         """
         context: Any = multiprocessing.get_context(METHOD)
-        context.set_forkserver_preload(PRELOAD)
+        context.set_forkserver_preload(_preload())
         ended: dict[int, Ended] = {}
         free, coming = list(self.slots), enumerate(jobs)
         with self._signals():
             following = next(coming, None)
-            while self.workers or following is not None:
+            while True:
                 while following is not None and free and self._goes_on(ended):
                     self._start(context, *following, free.pop(0))
                     following = next(coming, None)
                 if not self.workers:
                     break
-                for pipe in wait([worker.pipe for worker in self.workers]):
-                    worker = next(worker for worker in self.workers if worker.pipe is pipe)
-                    if self._hear(worker):
-                        self.workers.remove(worker)
-                        free.append(worker.slot)
-                        ended[worker.index] = worker.ended or Ended(error=_death(worker.process))
-                        if self.teller:
-                            self.teller.ended(worker.index, ended[worker.index])
+                for worker in self._those_that_ended():
+                    self.workers.remove(worker)
+                    free.append(worker.slot)
+                    ended[worker.index] = worker.ended or _died(worker)
         if self.signal_number is not None:
             saved = sum(isinstance(end.error, StoppedError) for end in ended.values())
-            raise Stopped(f"stopped; {saved} runs are saved and go on with the same command", self.signal_number)
-        return ended
+            raise Stopped(_in_words(saved), self.signal_number)
+        return [ended[index] for index in sorted(ended)]
 
     def _goes_on(self, ended: Mapping[int, Ended]) -> bool:
         failed = self.stop_on_error and any(end.error is not None for end in ended.values())
@@ -132,24 +110,13 @@ class Pool:
         process.start()
         theirs.close()
         self.workers.append(Worker(index, process, ours, slot))
-        if self.teller:
-            self.teller.started(index, job)
         if self.signal_number is not None:  # it came while this one was started
             self.workers[-1].stop()
 
-    def _hear(self, worker: Worker) -> bool:
-        """Take what a worker says; whether it has ended."""
-        try:
-            said = worker.pipe.recv()
-        except (EOFError, OSError):
-            worker.process.join()
-            worker.pipe.close()
-            return True
-        if isinstance(said, Ended):
-            worker.ended = said
-        else:
-            log.log(*said)
-        return False
+    def _those_that_ended(self) -> list[Worker]:
+        """Wait until workers say something, and hear it; those whose pipe closed."""
+        said = wait([worker.pipe for worker in self.workers])
+        return [worker for worker in self.workers if worker.pipe in said and not _hear(worker)]
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -177,35 +144,36 @@ class Pool:
                 worker.pipe.close()
 
 
-def _death(process: BaseProcess) -> LabError:
-    """Why a worker ended without a word."""
-    code = process.exitcode or 0
-    if code >= 0:
-        return LabError(f"its process ended by itself, with exit status {code}")
-    name = signal.Signals(-code).name
-    return LabError(f"killed by {name}{' (out of memory, or kill -9)' if name == 'SIGKILL' else ''}")
+def _hear(worker: Worker) -> bool:
+    """Take what a worker says; False where it has ended."""
+    try:
+        said = worker.pipe.recv()
+    except (EOFError, OSError):
+        worker.process.join()
+        worker.pipe.close()
+        return False
+    if isinstance(said, Ended):
+        worker.ended = said
+    else:
+        log.log(*said)
+    return True
 
 
-def slots(n_jobs: int | None, *, jobs_per_gpu: int, device: str, threads: int) -> list[dict[str, str]]:
-    """One entry for each run at a time: on GPUs ``jobs_per_gpu`` each, else a usable core for each of its threads.
-
-    Args:
-        n_jobs: so many instead.
-        jobs_per_gpu: runs that share a GPU.
-        device: what the runs ask for.
-        threads: of one run.
-    """
-    gpus = _gpus() if device in ("auto", "cuda") else []
-    if gpus:
-        return [{"CUDA_VISIBLE_DEVICES": gpus[i % len(gpus)]} for i in range(n_jobs or jobs_per_gpu * len(gpus))]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return [{}] * (n_jobs or max(1, cores // threads))
+def _died(worker: Worker) -> Ended:
+    """A worker that said nothing of how its run ended: it was killed."""
+    code = worker.process.exitcode or 0
+    name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+    reason = f"killed by {name}" if code < 0 else f"its process was lost ({name})"
+    error = LabError(f"{reason}, perhaps for want of memory" if name == "SIGKILL" else reason)
+    log.error("%s (in the run %s)", error, worker.process.name)
+    return Ended(error=error)
 
 
-def _gpus() -> list[str]:
-    """The GPUs this process may use, as CUDA_VISIBLE_DEVICES names them."""
-    import torch
+def _in_words(saved: int) -> str:
+    runs = "no run was" if not saved else "1 run was" if saved == 1 else f"{saved} runs were"
+    return f"stopped; {runs} being trained, the same command goes on"
 
-    count = torch.cuda.device_count()
-    given = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    return (given or [str(number) for number in range(count)])[:count]
+
+def _preload() -> list[str]:
+    """Modules for the server: without them each worker would spend half a second on imports."""
+    return [*PRELOAD, *(name for name in list(sys.modules) if name.partition(".")[0] in ALIKE)]
