@@ -5,7 +5,7 @@ import io
 import logging
 import os
 import sys
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -38,9 +38,25 @@ _refused: list[LabError] = []
 def main(argv: list[str]) -> int:
     """Hand the arguments to Hydra; the exit status.
 
+    Of the processes that torchrun starts on a machine only the first has something to say of what all of them find.
+
     Raises:
         LabError: something in the arguments is refused, or a run failed.
     """
+    if not _started_together() or os.environ.get("LOCAL_RANK", "0") == "0":
+        return _main(argv)
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):  # noqa: PTH123
+        with suppress(LabError, KeyboardInterrupt, SystemExit):
+            _main(argv)
+        return 0
+
+
+def _started_together() -> bool:
+    """Whether this is one of several processes that torchrun has started for one run."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def _main(argv: list[str]) -> int:
     if "--version" in argv:
         import lab
 
@@ -49,6 +65,11 @@ def main(argv: list[str]) -> int:
     parser = Parser(prog="lab train", parents=[get_args_parser()], add_help=False)
     options = parser.parse_with_overrides([spelled(word) for word in argv])
     _check_options(parser, options)
+    if _started_together() and (options.multirun or any(w.startswith("study=") for w in options.overrides)):
+        raise LabError(
+            "a sweep is refused under torchrun: it trains each run in a process of its own; start it without "
+            "torchrun, or give torchrun one run at a time"
+        )
     sys.argv = ["lab train", *_flags(parser, options), *options.overrides]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands its errors on instead of printing them
     log_to_console()
@@ -153,7 +174,7 @@ class _Console(logging.Handler):
         stream = sys.stdout if record.levelno < logging.WARNING else sys.stderr
         try:
             print(self.format(record), file=stream, flush=True)
-        except BrokenPipeError:  # `lab train | head`: the run goes on, and run.log has it all
+        except OSError:  # `lab train | head`, a lost terminal, a full disk: the run goes on, run.log has it all
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -6,6 +6,7 @@ backward follow at once. Penalties on the logits (z-loss and its kin) are functi
 path. Equal to the plain loss in value and gradient.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -35,10 +36,20 @@ class TokenLoss(NamedTuple):
     """Cross-entropy summed over tokens, in nats, without any penalty or smoothing; no gradient."""
 
 
-def token_loss(model: Transformer, x_BTD: Tensor, target_BT: Tensor, *, denominator: int) -> TokenLoss:
-    """Loss of the targets given the vectors that enter the head; targets of -1 are left out."""
+def token_loss(
+    model: Transformer,
+    x_BTD: Tensor,
+    target_BT: Tensor,
+    *,
+    denominator: int,
+    together: Callable[[Tensor], Tensor] | None = None,
+) -> TokenLoss:
+    """Loss of the targets given the vectors that enter the head; targets of -1 are left out.
+
+    ``together`` takes the mean of a number over the processes that compute these sequences at once; None: one does.
+    """
     x_MD, weight_VD = _head_input(model, x_BTD)
-    args = (x_MD, weight_VD, model.head_bias, target_BT.flatten(), model, denominator)
+    args = (x_MD, weight_VD, model.head_bias, target_BT.flatten(), model, denominator, together)
     objective, nats = _ChunkedLoss.apply(*args)  # type: ignore[no-untyped-call]
     return TokenLoss(objective, nats)
 
@@ -82,6 +93,7 @@ class _ChunkedLoss(torch.autograd.Function):
         target_M: Tensor,
         model: Transformer,
         denominator: int,
+        together: Callable[[Tensor], Tensor] | None,
     ) -> tuple[Tensor, Tensor]:
         wide = torch.promote_types(x_MD.dtype, torch.float32)
         wanted = any(ctx.needs_input_grad)
@@ -96,6 +108,8 @@ class _ChunkedLoss(torch.autograd.Function):
         with torch.autocast(x_MD.device.type, enabled=False):
             head = _Head(weight_VD, bias_V, buffer_CV)
             batch_lse = _batch_lse(x_MD, target_M, head, model) if model.stability.needs_mean_lse else None
+            if batch_lse is not None and together is not None:
+                batch_lse = together(batch_lse)
             for first in range(0, len(x_MD), rows):
                 x_CD, target_C = x_MD[first : first + rows], target_M[first : first + rows]
                 raw_CV = head.logits(x_CD)
@@ -118,7 +132,7 @@ class _ChunkedLoss(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         dx_MD, dweight_VD, dbias_V = ctx.saved_tensors
         dbias_V = None if dbias_V is None else dbias_V * grads[0]
-        return dx_MD * grads[0], dweight_VD * grads[0], dbias_V, None, None, None
+        return dx_MD * grads[0], dweight_VD * grads[0], dbias_V, None, None, None, None
 
 
 class _Head(NamedTuple):

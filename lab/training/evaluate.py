@@ -3,7 +3,7 @@
 The documents of a split, joined by end-of-text tokens, are cut into windows of T tokens that do not overlap; every
 token after the first is scored exactly once, with the tokens of its own window before it as context. The loss is
 the mean in nats per token, end-of-text included; bits per byte divide the same sum by ln 2 and by the UTF-8 bytes
-of the documents, to which end-of-text tokens add none.
+of the documents, to which end-of-text tokens add none. Ranks that train together score windows in turn.
 """
 
 import math
@@ -18,6 +18,7 @@ from lab.data.batches import eval_windows
 from lab.model.loss import token_loss, token_nats
 from lab.model.transformer import Transformer
 from lab.training.precision import compute_in
+from lab.training.ranks import ALONE, Ranks
 
 ROWS = 32
 """Windows scored at once."""
@@ -44,8 +45,9 @@ class Evaluator:
         device: str,
         precision: str,
         rows: int = ROWS,
+        ranks: Ranks = ALONE,
     ) -> None:
-        self.device, self.precision, self.rows = device, precision, rows
+        self.device, self.precision, self.rows, self.ranks = device, precision, rows, ranks
         x_WT, y_WT = eval_windows(tokens, seq_len)
         self.x_WT, self.y_WT = torch.from_numpy(x_WT), torch.from_numpy(y_WT)
         self.n_tokens, self.n_bytes = int((y_WT >= 0).sum()), n_bytes
@@ -65,7 +67,7 @@ class Evaluator:
         """One pass; the nats of each token are added to ``by_token``, where that is given."""
         model.eval()
         nats = torch.zeros((), dtype=torch.float64)
-        for first in range(0, len(self.x_WT), self.rows):
+        for first in range(self.ranks.rank * self.rows, len(self.x_WT), self.ranks.size * self.rows):
             x_BT = self.x_WT[first : first + self.rows].to(self.device)
             y_BT = self.y_WT[first : first + self.rows].to(self.device)
             with compute_in(self.precision, self.device):
@@ -74,5 +76,5 @@ class Evaluator:
                 if by_token is not None:
                     by_token.append(token_nats(model, hidden_BTD, y_BT).cpu())
         model.train()
-        total = float(nats)
+        total = float(self.ranks.sum(nats))
         return Evaluation(loss=total / self.n_tokens, bits_per_byte=total / math.log(2) / max(1, self.n_bytes))

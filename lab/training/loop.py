@@ -1,6 +1,7 @@
 """The training loop: batch, loss, backward, clip, step, record, sometimes validate, sometimes save."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from lab.training.checkpoint import save_checkpoint
 from lab.training.evaluate import Evaluation, Evaluator
 from lab.training.interrupt import Request
 from lab.training.precision import compute_in
+from lab.training.ranks import ALONE, Ranks
 from lab.training.recorder import Recorder
 from lab.training.state import TrainState
 
@@ -43,7 +45,9 @@ class Loop:
     batches: Batches
     evaluate: Evaluator
     recorder: Recorder
-    checkpoints: Path
+    checkpoints: Path | None
+    """Where they go; None on a rank that writes none."""
+    ranks: Ranks = ALONE
 
     def run(self, bar: Bar, request: Request) -> Outcome:
         """Train from the state's step to the last.
@@ -55,10 +59,10 @@ class Loop:
         final = None
         recorder.restart_clock()
         while state.step < config.train.steps:
-            loss, grad_norm, lr = train_step(config, state, self.batches)
+            loss, grad_norm, lr = train_step(config, state, self.batches, self.ranks)
             recorder.note(state.step, loss, grad_norm, lr)
             validates, saves = validates_after(config, state.step), saves_after(config, state.step)
-            stops = request.signal_number if state.step < config.train.steps else None
+            stops = self.ranks.asked(request.signal_number) if state.step < config.train.steps else None
             if not (validates or saves or stops or recorder.full()):
                 continue
             not_finite = recorder.settle()
@@ -70,7 +74,8 @@ class Loop:
                 return Outcome(not_finite, None, request.signal_number)
             if saves or stops:
                 recorder.sync()
-                save_checkpoint(self.checkpoints, state.tensors(), state.step)
+                if self.checkpoints is not None:
+                    save_checkpoint(self.checkpoints, state.tensors(), state.step)
             if stops:
                 raise Stopped(f"stopped after step {state.step} of {config.train.steps}", stops)
             recorder.restart_clock()
@@ -96,12 +101,14 @@ def saves_after(config: RunConfig, step: int) -> bool:
     return step == config.train.steps or (every is not None and step % every == 0)
 
 
-def train_step(config: RunConfig, state: TrainState, batches: Batches) -> tuple[Tensor, Tensor, float]:
+def train_step(
+    config: RunConfig, state: TrainState, batches: Batches, ranks: Ranks = ALONE
+) -> tuple[Tensor, Tensor, float]:
     """One update. Returns the batch's loss in nats per token, the gradient norm before clipping, the rate."""
     lr = config.optim.lr * config.schedule.factor(state.step, config.train.steps)
     for group in state.optimizer.param_groups:
         group["lr"] = lr * group["lr_scale"]
-    loss = backward(config, state, batches)
+    loss = backward(config, state, batches, ranks)
     grad_norm = clip(config, state)
     state.optimizer.step()
     state.optimizer.zero_grad(set_to_none=True)
@@ -109,21 +116,28 @@ def train_step(config: RunConfig, state: TrainState, batches: Batches) -> tuple[
     return loss, grad_norm, lr
 
 
-def backward(config: RunConfig, state: TrainState, batches: Batches) -> Tensor:
-    """Gradients of the batch that follows ``state.step`` updates; returns its loss in nats per token."""
-    x_BT, y_BT = (_to_device(array, config.device) for array in batches.at(state.step))
-    torch.manual_seed(stream_seed(config.study_seed, config.seed, "noise", state.step))
-    micro = config.train.micro_batch_size or config.train.batch_size
+def backward(config: RunConfig, state: TrainState, batches: Batches, ranks: Ranks = ALONE) -> Tensor:
+    """Gradients of the batch that follows ``state.step`` updates; returns its loss in nats per token.
+
+    Each rank computes its rows; denominators are the whole batch's, so that sums over ranks are the batch's.
+    """
+    own = ranks.rows(config.train.batch_size)
+    x_BT, y_BT = (_to_device(array[own], config.device) for array in batches.at(state.step))
+    torch.manual_seed(stream_seed(config.study_seed, config.seed, "noise", state.step, *ranks.noise))
+    n_rows, n_tokens = len(x_BT) * ranks.size, y_BT.numel() * ranks.size
+    micro = config.train.micro_batch_size or len(x_BT)
+    together = ranks.mean if config.train.micro_batch_size is None else None
     nats = torch.zeros((), device=x_BT.device)
     for first in range(0, len(x_BT), micro):
         rows = slice(first, first + micro)
         with compute_in(config.precision, config.device):
             hidden_BTD, extra = state.model(x_BT[rows])
-            loss = token_loss(state.model, hidden_BTD, y_BT[rows], denominator=y_BT.numel())
-        objective = loss.objective + sum(extra.values()) * (micro / len(x_BT)) if extra else loss.objective
-        objective.backward()
+            loss = token_loss(state.model, hidden_BTD, y_BT[rows], denominator=n_tokens, together=together)
+        objective = loss.objective + sum(extra.values()) * (micro / n_rows) if extra else loss.objective
+        with ranks.summed(state.model) if first + micro == len(x_BT) else nullcontext():
+            objective.backward()
         nats += loss.nats
-    return nats / y_BT.numel()
+    return ranks.sum(nats) / n_tokens
 
 
 def clip(config: RunConfig, state: TrainState) -> Tensor:

@@ -2,12 +2,43 @@
 
 import math
 import time
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from lab.runs.metrics import JsonLines
 from lab.track import Tracker
+
+
+class Lines(Protocol):
+    """Where lines go; ``lab.runs.metrics.JsonLines``, or nowhere."""
+
+    n_lines: int
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Add one line."""
+
+    def sync(self) -> None:
+        """Make all lines survive a power cut."""
+
+    def close(self) -> None:
+        """There are no more."""
+
+
+class Nowhere:
+    """What a rank writes to that writes nothing."""
+
+    n_lines = 0
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+    def sync(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
 
 
 class Recorder:
@@ -19,8 +50,8 @@ class Recorder:
 
     def __init__(
         self,
-        metrics: JsonLines,
-        timing: JsonLines,
+        metrics: Lines,
+        timing: Lines,
         tracker: Tracker,
         *,
         steps_at_once: int,

@@ -20,7 +20,7 @@ def resolve(config: RunConfig, *, here: bool = True) -> RunConfig:
         ConfigError: a device is asked for that this machine does not have.
     """
     elsewhere = not here and not is_here(config.device)
-    device = config.device if elsewhere else _device(config.device)
+    device = config.device if elsewhere else resolve_device(config.device)
     precision = config.precision
     if precision is Precision.auto:
         bf16 = device is Device.cuda if elsewhere else has_bf16(device)
@@ -45,7 +45,12 @@ def _present() -> dict[Device, bool]:
     }
 
 
-def _device(wanted: Device) -> Device:
+def resolve_device(wanted: Device) -> Device:
+    """The device that ``auto`` comes to.
+
+    Raises:
+        ConfigError: this machine does not have it.
+    """
     present = _present()
     if wanted is Device.auto:
         return next(device for device, here in present.items() if here)

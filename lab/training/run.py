@@ -6,8 +6,8 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,19 @@ from lab.paths import runs_dir
 from lab.progress import progress
 from lab.runs import attempts
 from lab.runs.metrics import JsonLines, whole_lines
-from lab.runs.store import RunFolder, unwritable
+from lab.runs.store import RunFolder
 from lab.track import Guarded, Tracker
+from lab.track.none import Silent
 from lab.training import summary
 from lab.training.checkpoint import load_newest, thin_out
+from lab.training.distributed import ignore_signals, joined
 from lab.training.evaluate import Evaluator
 from lab.training.interrupt import stop_request
 from lab.training.loop import Loop, Outcome
 from lab.training.plan import Plan, plan
-from lab.training.recorder import Recorder
+from lab.training.ranks import Found, Ranks
+from lab.training.recorder import Lines, Nowhere, Recorder
+from lab.training.run_log import run_log
 from lab.training.state import TrainState, new_state
 
 STEPS_AT_ONCE_ON_A_GPU = 16
@@ -57,8 +61,21 @@ def train(config: RunConfig, target: RunConfig | None = None) -> Trained:
         LabError: the configuration is refused, the run is held by another process, or it failed.
         Stopped: the process was asked to stop; the run is saved and can be resumed.
     """
-    planned = plan(config, target)
-    folder = RunFolder(runs_dir() / planned.run_id)
+    with joined(config.device) as ranks:
+        planned = ranks.in_turn(lambda: plan(config, target))
+        assert planned.config.threads is not None
+        torch.set_num_threads(ranks.threads(planned.config.threads))
+        folder = RunFolder(runs_dir() / planned.run_id)
+        if ranks.first:
+            ranks.check(planned.config.train)
+            return _first(config, planned, folder, ranks)
+        if ranks.begin():
+            _helped(planned, ranks)
+        return Trained({}, folder.path, was_done=False)
+
+
+def _first(config: RunConfig, planned: Plan, folder: RunFolder, ranks: Ranks) -> Trained:
+    """What the first rank does, or the only one: it holds the run, and all that is written and said is its."""
     for remark in planned.outline.remarks(planned.architecture):
         log.warning("%s", remark)
     if not config.fresh and (result := _finished(folder)) is not None:
@@ -68,10 +85,18 @@ def train(config: RunConfig, target: RunConfig | None = None) -> Trained:
             return _already(result, folder)
         if config.fresh:
             _clear(folder)
-        return Trained(_recorded(planned, folder), folder.path, was_done=False)
+        return Trained(_recorded(planned, folder, ranks), folder.path, was_done=False)
 
 
-def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
+def _helped(planned: Plan, ranks: Ranks) -> None:
+    """What another rank does: it computes its share and writes nothing."""
+    recorder = _recorder(planned.config, Nowhere(), Nowhere(), Silent())
+    _looped(planned, _state(planned), recorder, None, ranks)
+    ranks.largest(peak_memory_mib(planned.config.device))
+    ranks.leave()
+
+
+def _recorded(planned: Plan, folder: RunFolder, ranks: Ranks) -> dict[str, Any]:
     """Train with the result on disk at every moment saying what is known.
 
     Raises:
@@ -84,25 +109,36 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
     result["init_from"] = planned.start.facts() if planned.start else None
     tracker = Guarded(lambda: planned.config.track.build(planned.run_id, planned.config.as_dict(), folder.path))
     attempt = attempts.begin(folder, commit=result["env"]["commit"])
+
+    def failed(reason: str) -> str:
+        _write_ending(folder, tracker, {**result, "status": "failed", "reason": reason})
+        attempt.end("failed", reason)
+        return f"run {planned.run_id} failed: {reason}; see {folder.log}"
+
+    ranks.when_one_fails(failed)
+    ranks.begin()
     try:
         remove_temporaries(folder.path)
         remove_temporaries(folder.checkpoints)
         write_json(folder.path / "config.json", planned.config.as_dict())
         write_json(folder.path / "env.json", summary.environment())
         shutil.copyfile(planned.tokens.tokenizer_file, folder.path / "tokenizer.json")
+        found = _checkpoint(planned.config, folder)
+        result["ranks"] = _ranks_so_far(folder, ranks.size, resumed=found is not None)
         folder.write_result(result)
         log.info("run %s in %s", planned.run_id, folder.path)
         _say(summary.opening_lines(result))
         _say(planned.start.lines() if planned.start else [])
-        if planned.config.device is Device.cuda:
-            torch.cuda.reset_peak_memory_stats()  # an earlier run of this process is not this run's peak
-        state = new_state(planned.config, planned.architecture)
-        if planned.start is not None:
-            planned.start.transfer.apply(state.model)
+        state = _state(planned)
         result["hashes"]["tensors"] = summary.tensor_hashes(state.model)
-        outcome = _trained(planned, folder, state, tracker, attempt)
-        ended = result | summary.closing(planned.config, folder, outcome)
-        ended["peak_memory_mib"] = peak_memory_mib(planned.config.device)
+        if found is not None:
+            state.load(*found)
+            log.info("  resumed from step %d", state.step)
+        attempt.from_step(state.step)
+        outcome = _trained(planned, folder, state, tracker, ranks)
+        peak = ranks.largest(peak_memory_mib(planned.config.device))
+        ranks.leave()
+        ended = result | summary.closing(planned.config, folder, outcome) | {"peak_memory_mib": peak}
         folder.write_result(ended)
     except Stopped as stop:
         _write_ending(folder, tracker, {**result, "status": "partial"})
@@ -112,11 +148,10 @@ def _recorded(planned: Plan, folder: RunFolder) -> dict[str, Any]:
         attempt.end(attempts.KILLED, "a second signal while it was being stopped")
         raise
     except Exception as error:
-        reason = _reason(error)
+        if ranks.size > 1:
+            ignore_signals()
         log.debug("%s", traceback.format_exc())
-        _write_ending(folder, tracker, {**result, "status": "failed", "reason": reason})
-        attempt.end("failed", reason)
-        raise LabError(f"run {planned.run_id} failed: {reason}; see {folder.log}") from error
+        raise LabError(failed(_reason(error))) from error
     attempt.end(ended["status"], ended["reason"])
     tracker.finish(ended)
     _say(summary.closing_lines(ended))
@@ -140,33 +175,61 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {one_line(error)}"
 
 
-def _trained(
-    planned: Plan, folder: RunFolder, state: TrainState, tracker: Tracker, attempt: attempts.Recording
-) -> Outcome:
-    """Resume where a checkpoint allows it, and run the loop."""
-    config, tokens = planned.config, planned.tokens
+def _checkpoint(config: RunConfig, folder: RunFolder) -> Found | None:
+    """The newest one that training can go on from."""
     done = len(whole_lines(folder.metrics))
-    found = load_newest(folder.checkpoints, most_steps=done, complete_below=config.train.steps)
-    if found is not None:
-        state.load(*found)
-        log.info("  resumed from step %d", state.step)
-    attempt.from_step(state.step)
-    on_gpu = config.device is not Device.cpu
-    recorder = Recorder(
-        JsonLines(folder.metrics, keep_steps=state.step),
-        JsonLines(folder.timing, keep_steps=state.step),
+    return load_newest(folder.checkpoints, most_steps=done, complete_below=config.train.steps)
+
+
+def _ranks_so_far(folder: RunFolder, size: int, *, resumed: bool) -> list[int]:
+    """The numbers of ranks that a run was trained with, in their order, this one at the end."""
+    before = (folder.result() or {}).get("ranks", [1]) if resumed else []
+    return before if before[-1:] == [size] else [*before, size]
+
+
+def _state(planned: Plan) -> TrainState:
+    """Step zero."""
+    if planned.config.device is Device.cuda:
+        torch.cuda.reset_peak_memory_stats()  # an earlier run of this process is not this run's peak
+    state = new_state(planned.config, planned.architecture)
+    if planned.start is not None:
+        planned.start.transfer.apply(state.model)
+    return state
+
+
+def _trained(planned: Plan, folder: RunFolder, state: TrainState, tracker: Tracker, ranks: Ranks) -> Outcome:
+    """Run the loop and write what comes of it."""
+    metrics, timing = (JsonLines(file, keep_steps=state.step) for file in (folder.metrics, folder.timing))
+    recorder = _recorder(planned.config, metrics, timing, tracker)
+    return _looped(planned, state, recorder, folder.checkpoints, ranks)
+
+
+def _recorder(config: RunConfig, metrics: Lines, timing: Lines, tracker: Tracker) -> Recorder:
+    return Recorder(
+        metrics,
+        timing,
         tracker,
-        steps_at_once=STEPS_AT_ONCE_ON_A_GPU if on_gpu else 1,
+        steps_at_once=1 if config.device is Device.cpu else STEPS_AT_ONCE_ON_A_GPU,
         tokens_per_step=config.train.batch_size * config.model.max_seq_len,
     )
+
+
+def _looped(
+    planned: Plan, state: TrainState, recorder: Recorder, checkpoints: Path | None, ranks: Ranks
+) -> Outcome:
+    """The loop of any rank, from the first one's state on."""
+    config, tokens = planned.config, planned.tokens
+    if ranks.size > 1:
+        state.load(*ranks.from_first((state.tensors(), state.step)))
     evaluator = Evaluator(
         tokens.val,
         n_bytes=tokens.bytes["val"],
         seq_len=config.model.max_seq_len,
         device=config.device,
         precision=config.precision,
+        ranks=ranks,
     )
-    loop = Loop(config, state, planned.batches, evaluator, recorder, folder.checkpoints)
+    loop = Loop(config, state, planned.batches, evaluator, recorder, checkpoints, ranks)
     label = f"run {planned.run_id}"
     try:
         with stop_request() as request, progress(label, total=config.train.steps, done=state.step) as bar:
@@ -208,36 +271,6 @@ def _clear(folder: RunFolder) -> None:
             shutil.rmtree(path)
         elif path.name not in ("lock", folder.log.name):
             path.unlink()
-
-
-class _RunLog(logging.FileHandler):
-    """A log that a full disk cuts short without a word."""
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's own name)
-        """Nothing: what cannot be logged has its own error where it matters."""
-
-
-@contextmanager
-def run_log(folder: RunFolder) -> Iterator[None]:
-    """Send what the package logs to the run's ``run.log`` too, with the time and down to tracebacks.
-
-    Raises:
-        LabError: the file cannot be opened.
-    """
-    try:
-        handler = _RunLog(folder.log, encoding="utf-8")
-    except OSError as error:
-        raise unwritable(folder.log, error) from error
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    handler.setLevel(logging.DEBUG)
-    logger = logging.getLogger("lab")
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        with suppress(OSError):
-            handler.close()
 
 
 def peak_memory_mib(device: Device) -> float:

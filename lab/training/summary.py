@@ -167,7 +167,8 @@ def opening_lines(result: dict[str, Any]) -> list[str]:
         f"{' '.join(words)} · seed {config['seed']} · {counted['total'] / 1e6:.2f}M parameters "
         f"({counted['non_embedding'] / 1e6:.2f}M non-embedding)",
         f"{config['train']['steps']} steps of {batch:,} tokens, {result['epochs']:.2f} epochs · {config['device']} "
-        f"{config['precision']}, {config['threads']} threads, attention {'+'.join(result['attention_path'])}",
+        f"{config['precision']}, {config['threads']} threads, attention {'+'.join(result['attention_path'])}"
+        f"{f' · {ranks} ranks' if (ranks := result['ranks'][-1]) > 1 else ''}",
         *([match_line(matched)] if matched else []),
         *([frozen_line(result)] if counted["trained"] < counted["total"] else []),
     ]

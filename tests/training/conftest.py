@@ -50,8 +50,8 @@ def at_step(monkeypatch):
         real = loop.train_step
         pending = [action]
 
-        def train_step(config, state, batches):
-            done = real(config, state, batches)
+        def train_step(config, state, batches, ranks):
+            done = real(config, state, batches, ranks)
             if state.step == step and pending:
                 pending.pop()()
             return done

@@ -50,8 +50,8 @@ def broken(step):
 
     real = loop.train_step
 
-    def train_step(config, state, batches):
-        loss, norm, lr = real(config, state, batches)
+    def train_step(config, state, batches, ranks):
+        loss, norm, lr = real(config, state, batches, ranks)
         return (loss * float("nan") if state.step >= step else loss), norm, lr
 
     return train_step
@@ -97,8 +97,8 @@ def test_a_validation_that_is_no_number(train, monkeypatch):
 
     real = loop.train_step
 
-    def train_step(config, state, batches):
-        numbers = real(config, state, batches)
+    def train_step(config, state, batches, ranks):
+        numbers = real(config, state, batches, ranks)
         if state.step == 8:
             with torch.no_grad():
                 state.model.final_norm.gain.fill_(float("inf"))
