@@ -16,9 +16,18 @@ HELP_WIDTH = 100
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run one command and exit: 0 done, 1 refused or failed, 2 not understood, 130 or 143 stopped."""
+    """Run one command and exit: 0 done, 1 refused or failed, 2 not understood, 128 + N stopped by signal N."""
     words = sys.argv[1:] if argv is None else argv
-    signal.signal(signal.SIGTERM, _stop)  # like Ctrl-C: what is half written is cleared away
+    terminals = [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        if number == signal.SIGHUP:  # the terminal is gone, and writing to it fails
+            _send_to_nowhere(terminals)
+        raise Stopped("stopped", number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):  # like Ctrl-C: what is half written is cleared away
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, stop)
     sys.exit(_run(words))
 
 
@@ -28,13 +37,11 @@ def _run(words: list[str]) -> int:
 
         return complete(words[1] if len(words) > 1 else "")
     if not words or words[0] in ("-h", "--help", "help"):
-        print(_help())
-        return 0
+        return _print(_help())
     if words[0] == "--version":
         import lab
 
-        print(lab.__version__)
-        return 0
+        return _print(lab.__version__)
     known = listing()
     if words[0] not in known:
         names = ", ".join(known)
@@ -47,6 +54,7 @@ def _run(words: list[str]) -> int:
 def _call(command: str, arguments: list[str]) -> int:
     try:
         status: int = import_module(f"lab.commands.{command}").main(arguments)
+        sys.stdout.flush()
     except LabError as error:
         print(f"lab {command}: {error}", file=sys.stderr)
         return 1
@@ -54,14 +62,34 @@ def _call(command: str, arguments: list[str]) -> int:
         number = stop.signal_number if isinstance(stop, Stopped) else signal.SIGINT
         print(f"lab {command}: {str(stop) or 'stopped'}", file=sys.stderr)
         return 128 + number
-    except BrokenPipeError:  # `lab table | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except OSError as error:
+        if error.filename is not None:  # a bug: it ought to have been said what the file is for
+            raise
+        return _unwritten(f"lab {command}", error)
     return status
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    raise Stopped("stopped", number)
+def _print(text: str) -> int:
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        return _unwritten("lab", error)
+    return 0
+
+
+def _unwritten(label: str, error: OSError) -> int:
+    """Nobody reads on, as in ``lab table | head``, or the output goes to a disk that is full."""
+    _send_to_nowhere([sys.stdout.fileno()])
+    if not isinstance(error, BrokenPipeError):
+        print(f"{label}: the output cannot be written ({error.strerror})", file=sys.stderr)
+    return 1
+
+
+def _send_to_nowhere(descriptors: list[int]) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in descriptors:
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def _help() -> str:
