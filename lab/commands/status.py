@@ -1,4 +1,4 @@
-"""Show how studies and sweeps go: the state of every run, its attempts, and why one failed."""
+"""Show how studies and sweeps go: the state of every run, its attempts, why one failed."""
 
 import json
 import shutil
