@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from lab.report.rows import Row, reason
@@ -94,7 +95,9 @@ def si(value: float) -> str:
 def _env_warnings(records: Iterable[Record]) -> list[str]:
     seen: dict[str, set[str]] = {}
     for record in records:
-        for key, value in _env_leaves(record.get("env"), ""):
+        env = record.get("env")
+        earlier = env.get("earlier", []) if isinstance(env, Mapping) else []  # of a run that was resumed
+        for key, value in chain.from_iterable(_env_leaves(part, "") for part in (env, *earlier)):
             seen.setdefault(key, set()).add(value)
     differing = {key: sorted(values) for key, values in seen.items() if len(values) > 1}
     if not differing:

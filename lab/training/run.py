@@ -118,13 +118,15 @@ def _recorded(planned: Plan, folder: RunFolder, ranks: Ranks) -> dict[str, Any]:
     ranks.when_one_fails(failed)
     ranks.begin()
     try:
+        found = _checkpoint(planned.config, folder)
+        result["ranks"] = _ranks_so_far(folder, ranks.size, resumed=found is not None)
+        if found is not None:
+            result["env"]["earlier"] = summary.earlier_versions(folder)
         remove_temporaries(folder.path)
         remove_temporaries(folder.checkpoints)
         write_json(folder.path / "config.json", planned.config.as_dict())
         write_json(folder.path / "env.json", summary.environment())
         shutil.copyfile(planned.tokens.tokenizer_file, folder.path / "tokenizer.json")
-        found = _checkpoint(planned.config, folder)
-        result["ranks"] = _ranks_so_far(folder, ranks.size, resumed=found is not None)
         folder.write_result(result)
         log.info("run %s in %s", planned.run_id, folder.path)
         _say(summary.opening_lines(result))

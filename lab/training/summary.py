@@ -55,7 +55,7 @@ def opening(config: RunConfig, model: Transformer, tokens: TokenSet, batches: Ba
         "peak_memory_mib": None,
         "threads": config.threads,
         "attention_path": sorted({attn.path for attn in model.attention()}),
-        "env": versions(),
+        "env": {**versions(), "earlier": []},
         "hashes": {
             "data": tokens.data_hash,
             "tokenizer": tokens.tokenizer_hash,
@@ -123,6 +123,14 @@ def versions() -> dict[str, str | None]:
     return {"lab": lab.__version__, "commit": commit(), "torch": torch.__version__}
 
 
+def earlier_versions(folder: RunFolder) -> list[dict[str, Any]]:
+    """What trained a run before it is resumed, where that was not what trains it now."""
+    env = (folder.result() or {}).get("env", {})
+    now = versions()
+    before = [*env.get("earlier", []), {key: env.get(key) for key in now}]
+    return [made for n, made in enumerate(before) if made != now and made not in before[:n]]
+
+
 def commit() -> str | None:
     """The commit of the checkout that lab runs from, ``-dirty`` where it was changed; None in a wheel."""
     root = Path(lab.__file__).parent.parent
@@ -171,6 +179,7 @@ def opening_lines(result: dict[str, Any]) -> list[str]:
         f"{f' · {ranks} ranks' if (ranks := result['ranks'][-1]) > 1 else ''}",
         *([match_line(matched)] if matched else []),
         *([frozen_line(result)] if counted["trained"] < counted["total"] else []),
+        *([versions_line(result["env"])] if result["env"]["earlier"] else []),
     ]
 
 
@@ -179,6 +188,15 @@ def frozen_line(result: Mapping[str, Any]) -> str:
     counted, drawn = result["parameters"], result["config"]["init_from"] is None
     kept = ", as they were drawn: init_from is null" if drawn else ""
     return f"frozen: all but {counted['trained']:,} of {counted['total']:,} parameters{kept}"
+
+
+def versions_line(env: Mapping[str, Any]) -> str:
+    """That a run goes on with other code than it was trained with before."""
+    parts = []
+    for key in ("lab", "commit", "torch"):
+        before = dict.fromkeys(str(made[key]) for made in env["earlier"] if made[key] != env[key])
+        parts += [f"{key} {', '.join(before)}, now {env[key]}"] if before else []
+    return f"begun with another version, as its table will say: {'; '.join(parts)}"
 
 
 def match_line(match: Mapping[str, Any]) -> str:

@@ -99,6 +99,14 @@ def test_warnings():
     assert as_text(runs).count("\nwarning: ") == 3
 
 
+def test_a_run_that_was_resumed_under_another_commit():
+    earlier = [{"lab": "0.1.0", "commit": "abc", "torch": "2.8.0"}]
+    runs = [record("a", env={"lab": "0.1.0", "commit": "def", "torch": "2.8.0", "earlier": earlier})]
+    assert json.loads(as_json(runs))["warnings"] == ["runs come from several environments: commit abc, def"]
+    del runs[0]["env"]["earlier"]
+    assert json.loads(as_json(runs))["warnings"] == []
+
+
 def test_json_is_strict_and_complete():
     runs = [*study(), record("z", seed=9, loss=float("nan"), tokens_per_s=float("inf"))]
     table = json.loads(as_json(runs), parse_constant=pytest.fail)

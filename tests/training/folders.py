@@ -15,7 +15,7 @@ def result_of(folder: Path) -> dict[str, Any]:
     for key in CLOCK:
         assert key in result
         del result[key]
-    del result["env"]["commit"]
+    del result["env"]["commit"], result["env"]["earlier"]
     return result
 
 

@@ -5,6 +5,7 @@ Outputs on disks that are full or read-only: test_disk.py. Checkpoints that are 
 
 import ast
 import fcntl
+import json
 import logging
 import os
 import pty
@@ -20,10 +21,12 @@ from pathlib import Path
 import pytest
 
 import lab as package
+from lab.commands import table
 from lab.errors import LabError
 from lab.runs import attempts
 from lab.runs.find import run_ids
 from lab.runs.store import RunFolder
+from lab.training import summary
 from training.folders import assert_same, result_of, resumed_from, steps, the_run, wait_for_step
 from training.test_disk import mount
 from training.test_resume import LONG, said_in
@@ -142,6 +145,40 @@ def test_nothing_takes_time_by_the_clock_on_the_wall():
                     found.add((path.stem, call))
     assert {call for _, call in found} <= {"datetime.now"}, found
     assert {stem for stem, _ in found} <= {"attempts", "manifest"}, found
+
+
+def test_another_commit_between_two_starts(monkeypatch, kill_at, train, outputs, caplog, capsys):
+    def under(commit):
+        monkeypatch.setattr(summary, "commit", lambda: commit)
+
+    def env():
+        return json.loads((folder / "result.json").read_text())["env"]
+
+    under("aaaa")
+    kill_at(7)
+    folder = the_run(outputs)
+    assert (env()["commit"], env()["earlier"]) == ("aaaa", [])
+    under("bbbb")
+    kill_at(12)
+    under("cccc")
+    train()
+    assert env()["commit"] == "cccc"
+    assert [made["commit"] for made in env()["earlier"]] == ["aaaa", "bbbb"]
+    assert "begun with another version, as its table will say: commit aaaa, bbbb, now cccc" in caplog.text
+    assert [one.commit for one in attempts.attempts(RunFolder(folder))] == ["aaaa", "bbbb", "cccc"]
+    assert table.main([str(outputs)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "warning: runs come from several environments: commit aaaa, bbbb, cccc" in said
+    train("fresh=true")
+    assert (env()["commit"], env()["earlier"]) == ("cccc", [])
+
+
+def test_another_commit_before_the_first_checkpoint_has_left_no_trace(monkeypatch, kill_at, train, outputs):
+    monkeypatch.setattr(summary, "commit", lambda: "aaaa")
+    kill_at(4)
+    monkeypatch.setattr(summary, "commit", lambda: "bbbb")
+    result = train().result
+    assert (result["env"]["commit"], result["env"]["earlier"]) == ("bbbb", [])
 
 
 @pytest.mark.slow
