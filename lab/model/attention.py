@@ -13,11 +13,13 @@ from torch import Tensor
 
 from lab.component import check, check_number
 from lab.errors import ConfigError
+from lab.model.attention_mask import Mask
 from lab.model.attn import Attention, AttnConfig, AttnParts, Losses
 from lab.model.layer_spec import LayerSpec
 from lab.model.layers import Linear
 from lab.model.sizes import Dims
 from lab.model.softmax_attention import SoftmaxAttention
+from lab.model.spans import Spans, joined, places
 
 SCALES = {"inv_sqrt_head_dim": -0.5, "inv_head_dim": -1.0}
 """Factors of the scores that are a power of the width of a key."""
@@ -142,6 +144,31 @@ class KVCache:
         return k_BSKH, v_BSKH
 
 
+@dataclass
+class MaskedCache:
+    """Keys (rotated) and values of the positions so far that a mask lets later queries see."""
+
+    mask: Mask
+    k_BSKH: Tensor | None = None
+    v_BSKH: Tensor | None = None
+
+    def append(self, k_BTKH: Tensor, v_BTKH: Tensor, pos_T: range) -> tuple[Tensor, Tensor, Spans]:
+        """Add those of new positions; returns what one of them may see, all the new ones, and where all that is."""
+        k_BSKH, v_BSKH = k_BTKH, v_BTKH
+        if self.k_BSKH is not None and self.v_BSKH is not None:
+            k_BSKH = torch.cat((self.k_BSKH, k_BTKH), dim=1)
+            v_BSKH = torch.cat((self.v_BSKH, v_BTKH), dim=1)
+        pos_S = joined(*self.mask.keeps(pos_T.start), pos_T)
+        kept = places(self.mask.keeps(pos_T.stop), pos_S)
+        self.k_BSKH, self.v_BSKH = rows_at(k_BSKH, kept), rows_at(v_BSKH, kept)
+        return k_BSKH, v_BSKH, pos_S
+
+
+def rows_at(x_BSKH: Tensor, parts: list[slice]) -> Tensor:
+    """Some of the positions; a copy where there is a gap between them."""
+    return x_BSKH[:, parts[0]] if len(parts) == 1 else torch.cat([x_BSKH[:, :0], *(x_BSKH[:, p] for p in parts)], 1)
+
+
 class DotProductAttention(SoftmaxAttention):
     """Softmax attention over the earlier positions that the layer's mask lets a query see."""
 
@@ -158,7 +185,7 @@ class DotProductAttention(SoftmaxAttention):
     def forward(
         self,
         x_BTD: Tensor,
-        cache: KVCache | None = None,
+        cache: MaskedCache | None = None,
         offset: int = 0,
         shared: dict[str, Any] | None = None,
     ) -> tuple[Tensor, Losses]:
@@ -172,9 +199,11 @@ class DotProductAttention(SoftmaxAttention):
         pos_T = range(offset, offset + length)
         turned_BTNH, k_BTKH = self.position.rotate(q_BTNH, k_BTKH, pos_T)
         q_BTNH, k_BTKH = self.stability.rotated(turned_BTNH, k_BTKH, pos_T)
-        k_BSKH, v_BSKH = (k_BTKH, v_BTKH) if cache is None else cache.append(k_BTKH, v_BTKH)
-        pos_S = range(pos_T.stop - k_BSKH.shape[1], pos_T.stop)
-        bias = self.position.score_bias(turned_BTNH, pos_T, pos_S, self.scale)
+        pos_S: Spans = (pos_T,)
+        k_BSKH, v_BSKH = k_BTKH, v_BTKH
+        if cache is not None:
+            k_BSKH, v_BSKH, pos_S = cache.append(k_BTKH, v_BTKH, pos_T)
+        bias = self.position_bias(turned_BTNH, pos_T, pos_S)
         y_BTNH = self.attend(q_BTNH, k_BSKH, v_BSKH, pos_T, pos_S, bias)
         return self.out(self.heads(y_BTNH, x_BTD).flatten(2)), {}
 
@@ -186,14 +215,13 @@ class DotProductAttention(SoftmaxAttention):
         """Change what the heads found before the output projection; here it stays."""
         return y_BTNH
 
-    def new_cache(self) -> KVCache:
+    def new_cache(self) -> MaskedCache:
         """An empty cache."""
-        return KVCache(keep=self.layer.mask.keeps)
+        return MaskedCache(self.layer.mask)
 
     def cache_bytes(self, n_tokens: int, *, element_bytes: int) -> int:
         """2 K H numbers per token that can still be seen: arXiv:2405.04434, table 1."""
-        keep = self.layer.mask.keeps
-        seen = n_tokens if keep is None else min(n_tokens, keep)
+        seen = sum(map(len, self.layer.mask.keeps(n_tokens)))
         return 2 * self.n_kv_heads * self.head_dim * seen * element_bytes
 
     def flops(self, seq_len: int) -> float:

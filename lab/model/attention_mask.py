@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lab.model.block_attention import BandBlocks, Blocks, ChunkBlocks, ColumnBlocks, HeadBlocks, StrideBlocks
 from lab.model.block_merge import block_and_columns, near_and_strided
+from lab.model.spans import Spans, joined
 
 
 class Mask(ABC):
@@ -24,10 +25,9 @@ class Mask(ABC):
     def allows(self, t_T1: Tensor, s_S: Tensor) -> Tensor:
         """Whether the query at each position may see each key that is not after it, (T, S) or (N, T, S)."""
 
-    @property
-    def keeps(self) -> int | None:
-        """Latest positions that a query to come may still see, so that a cache has to hold them; None: all."""
-        return None
+    def keeps(self, n_tokens: int) -> Spans:
+        """Which of the first ``n_tokens`` positions a query to come may see, so that a cache has to hold them."""
+        return joined(range(n_tokens))
 
     @property
     def blocks(self) -> Blocks | None:
@@ -55,10 +55,9 @@ class Sliding(Mask):
         """Those less than a window back."""
         return s_S > t_T1 - self.window
 
-    @property
-    def keeps(self) -> int:
+    def keeps(self, n_tokens: int) -> Spans:
         """A window."""
-        return self.window
+        return joined(latest(n_tokens, self.window))
 
     @property
     def blocks(self) -> Blocks:
@@ -79,6 +78,10 @@ class SlidingAndFirst(Mask):
         """Either."""
         return (s_S > t_T1 - self.window) | (s_S < self.n_first)
 
+    def keeps(self, n_tokens: int) -> Spans:
+        """A window and the first ones."""
+        return joined(range(min(n_tokens, self.n_first)), latest(n_tokens, self.window))
+
     @property
     def blocks(self) -> Blocks:
         """Runs of queries, each with the first keys too."""
@@ -96,10 +99,9 @@ class Chunked(Mask):
         """Those from the chunk's start on."""
         return s_S >= t_T1 - t_T1 % self.window
 
-    @property
-    def keeps(self) -> int:
-        """A chunk."""
-        return self.window
+    def keeps(self, n_tokens: int) -> Spans:
+        """As many as a chunk has, whatever has begun of the next."""
+        return joined(latest(n_tokens, self.window))
 
     @property
     def blocks(self) -> Blocks:
@@ -109,7 +111,7 @@ class Chunked(Mask):
 
 @dataclass(frozen=True)
 class Strided(Mask):
-    """Every so many-th key, counted back from the query's own."""
+    """Every so many-th key, counted back from the query's own; in the end each is seen by some query to come."""
 
     stride: int
     """Distance of the keys in reach."""
@@ -155,6 +157,11 @@ class Columns(Mask):
         first = self.window - self.columns
         return (s_S % self.window >= first) | ((s_S == t_T1) & (t_T1 < first))
 
+    def keeps(self, n_tokens: int) -> Spans:
+        """The columns so far."""
+        firsts = range(self.window - self.columns, n_tokens, self.window)
+        return joined(*(range(first, min(first + self.columns, n_tokens)) for first in firsts))
+
     @property
     def blocks(self) -> Blocks:
         """Gathered keys."""
@@ -173,6 +180,10 @@ class ChunkAndColumns(Mask):
     def allows(self, t_T1: Tensor, s_S: Tensor) -> Tensor:
         """Either."""
         return (s_S >= t_T1 - t_T1 % self.window) | (s_S % self.window >= self.window - self.columns)
+
+    def keeps(self, n_tokens: int) -> Spans:
+        """As many as a block has, and the columns before."""
+        return joined(*Columns(self.window, self.columns).keeps(n_tokens), latest(n_tokens, self.window))
 
     @property
     def blocks(self) -> Blocks:
@@ -194,11 +205,9 @@ class HalfOfTheHeads(Mask):
         halves = [mask.allows(t_T1, s_S).expand(self.n_heads // 2, -1, -1) for mask in (self.first, self.second)]
         return torch.cat(halves)
 
-    @property
-    def keeps(self) -> int | None:
-        """What both can do with."""
-        kept = self.first.keeps, self.second.keeps
-        return None if kept[0] is None or kept[1] is None else max(kept[0], kept[1])
+    def keeps(self, n_tokens: int) -> Spans:
+        """What one of the halves keeps, for all heads."""
+        return joined(*self.first.keeps(n_tokens), *self.second.keeps(n_tokens))
 
     @property
     def blocks(self) -> Blocks | None:
@@ -211,12 +220,18 @@ FULL = Full()
 """All earlier keys."""
 
 
-def attention_mask(mask: Mask, pos_T: range, pos_S: range, like: Tensor) -> Tensor:
+def latest(n_tokens: int, window: int) -> range:
+    """The last ``window`` of the first ``n_tokens`` positions."""
+    return range(max(0, n_tokens - window), n_tokens)
+
+
+def attention_mask(mask: Mask, pos_T: range, pos_S: range | Spans, like: Tensor) -> Tensor:
     """0 where a query may see a key, minus infinity where not; (T, S) or (N, T, S), type and device of ``like``."""
-    hidden_TS = torch.full((len(pos_T), len(pos_S)), -math.inf, dtype=like.dtype, device=like.device)
+    spans = (pos_S,) if isinstance(pos_S, range) else pos_S
+    hidden_TS = like.new_full((len(pos_T), sum(map(len, spans))), -math.inf)
     if mask == FULL:
-        return hidden_TS.triu_(diagonal=pos_T.start - pos_S.start + 1)
+        return hidden_TS.triu_(diagonal=pos_T.start - spans[0].start + 1)
     t_T1 = torch.arange(pos_T.start, pos_T.stop, device=like.device)[:, None]
-    s_S = torch.arange(pos_S.start, pos_S.stop, device=like.device)
+    s_S = torch.cat([torch.arange(span.start, span.stop, device=like.device) for span in spans])
     allowed = mask.allows(t_T1, s_S) & (s_S <= t_T1)
     return hidden_TS.expand_as(allowed).masked_fill(allowed, 0)

@@ -137,7 +137,7 @@ class IndexedAttention(SoftmaxAttention):
         pos_T, pos_S = heads.pos_T, heads.pos_S
         if self.dense(pos_S):
             bias = self.position.score_bias(heads.turned_BTNH, pos_T, pos_S, self.scale)
-            y_BTNH = self.attend(heads.q_BTNH, heads.k_BSKH, heads.v_BSKH, pos_T, pos_S, bias)
+            y_BTNH = self.attend(heads.q_BTNH, heads.k_BSKH, heads.v_BSKH, pos_T, (pos_S,), bias)
             if not learns:
                 return y_BTNH, {}
             _, nats = self._by_blocks(self._taught, heads, index)

@@ -13,6 +13,7 @@ from lab.model.attn import Attention, AttnParts
 from lab.model.block_attention import Blocks, fused
 from lab.model.layer_spec import LayerSpec
 from lab.model.position import LayerPosition
+from lab.model.spans import Spans
 from lab.model.stability import AttentionStability
 
 
@@ -40,11 +41,24 @@ class SoftmaxAttention(Attention):
         self.path = "plain" if seen else self.asked_path  # a fused kernel shows neither scores nor weights
 
     def attend(
-        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
+        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: Spans, bias: Tensor | None
     ) -> Tensor:
         """Weighted sums of values, (B, T, N, width of a value); ``bias`` is the positions' part of the scores."""
         compute = self._plain if self.path == "plain" else self._fused
         return compute(q_BTNH, k_BSKH, v_BSKH, pos_T, pos_S, bias)
+
+    def position_bias(self, q_BTNH: Tensor, pos_T: range, pos_S: Spans) -> Tensor | None:
+        """What positions add to the scores; they are asked for one span of the keys at a time."""
+        parts = [self.position.score_bias(q_BTNH, pos_T, span, self.scale) for span in pos_S]
+        found = [part for part in parts if part is not None]
+        return torch.cat(found, dim=-1) if len(found) > 1 else parts[0]
+
+    def position_values(self, weights_BNTS: Tensor, pos_T: range, pos_S: Spans) -> Tensor | None:
+        """What positions add to the output of each head, the sum over spans of the keys."""
+        weights = torch.split(weights_BNTS, [len(span) for span in pos_S], dim=-1)
+        parts = [self.position.value_bias(w, pos_T, span) for w, span in zip(weights, pos_S, strict=True)]
+        found = [part for part in parts if part is not None]
+        return torch.stack(found).sum(0) if len(found) > 1 else parts[0]
 
     def keys(self, seq_len: int) -> float:
         """Keys that a query is multiplied with, on the mean over a sequence; all of them but for blocks."""
@@ -59,10 +73,10 @@ class SoftmaxAttention(Attention):
         return torch.softmax(scores_BNTS, dim=-1)
 
     def _fused(
-        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
+        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: Spans, bias: Tensor | None
     ) -> Tensor:
         q_BNTH, k_BKSH, v_BKSH = (x.transpose(1, 2) for x in (q_BTNH, k_BSKH, v_BSKH))
-        square = len(pos_T) == len(pos_S)
+        square = len(pos_T) == k_BSKH.shape[1]
         blocks = self._blocks(len(pos_T)) if square and pos_T.start == 0 and bias is None else None
         if blocks is not None:
             return blocks.attend(q_BNTH, k_BKSH, v_BKSH, self.scale).transpose(1, 2)
@@ -73,9 +87,9 @@ class SoftmaxAttention(Attention):
         return fused(q_BNTH, k_BKSH, v_BKSH, self.scale, mask).transpose(1, 2)
 
     def _plain(
-        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
+        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: Spans, bias: Tensor | None
     ) -> Tensor:
-        batch, length, source = q_BTNH.shape[0], len(pos_T), len(pos_S)
+        batch, length, source = q_BTNH.shape[0], len(pos_T), k_BSKH.shape[1]
         kv_heads, groups = k_BSKH.shape[2], self.n_heads // k_BSKH.shape[2]
         # Queries that share a key/value head become more rows of one product: (B K, G T, H) x (B K, H, S).
         q_BTKGH = q_BTNH.reshape(batch, length, kv_heads, groups, -1)
@@ -100,7 +114,7 @@ class SoftmaxAttention(Attention):
             weights_ARS = weights_BNTS.view_as(weights_ARS)
         y_BKGTH = (weights_ARS @ v_ASH).view(batch, kv_heads, groups, length, -1)
         y_BTNH = y_BKGTH.permute(0, 3, 1, 2, 4).flatten(2, 3)
-        extra = self.position.value_bias(weights_BNTS, pos_T, pos_S)
+        extra = self.position_values(weights_BNTS, pos_T, pos_S)
         if extra is None:
             return y_BTNH
         return y_BTNH + extra.repeat(1, 1, 1, y_BTNH.shape[-1] // extra.shape[-1])  # wide values: once a width

@@ -36,6 +36,9 @@ DEFINITIONS = {
     "chunk-and-columns": (lambda w: ChunkAndColumns(w, 1), lambda i, j, w: j // w == i // w or j % w == w - 1),
 }
 
+WINDOWED = ("sliding", "chunked", "sliding-and-first", "chunk-and-columns")
+"""Those of which a cache holds as many of the latest as a window has, though a query to come may see fewer."""
+
 every_mask = pytest.mark.parametrize("mask", DEFINITIONS)
 
 
@@ -76,8 +79,19 @@ def test_a_window_as_long_as_the_sequence_hides_nothing(mask, window):
 def test_what_is_kept_is_all_that_a_later_query_sees(mask, window):
     rule, defined = made(mask, window)
     for now in range(12):
-        later = {j for i in range(now + 1, 30) for j in range(now + 1) if defined(i, j)}
-        assert rule.keeps is None or later <= set(range(now + 1 - rule.keeps, now + 1))
+        later = {j for i in range(now + 1, 40) for j in range(now + 1) if defined(i, j)}
+        kept = {j for span in rule.keeps(now + 1) for j in span}
+        spare = set(range(max(0, now + 1 - window), now + 1)) if mask in WINDOWED else set()
+        assert later <= kept <= later | spare
+        assert kept <= {j for span in rule.keeps(now) for j in span} | {now}  # nothing comes back
+
+
+def test_with_gaps_a_cache_is_short():
+    assert SlidingAndFirst(5, 2).keeps(100) == (range(2), range(95, 100))
+    assert SlidingAndFirst(5, 2).keeps(7) == (range(7),)
+    assert Columns(10, 2).keeps(39) == (range(8, 10), range(18, 20), range(28, 30), range(38, 39))
+    assert ChunkAndColumns(10, 2).keeps(30) == (range(8, 10), range(18, 30))
+    assert Columns(10, 2).keeps(8) == FULL.keeps(0) == ()
 
 
 def test_half_of_the_heads_have_each_rule():
@@ -85,5 +99,10 @@ def test_half_of_the_heads_have_each_rule():
     found = attention_mask(rule, range(2, 7), range(7), torch.zeros(()))
     halves = [attention_mask(half, range(2, 7), range(7), torch.zeros(())) for half in (rule.first, rule.second)]
     assert torch.equal(found, torch.stack([halves[0]] * 3 + [halves[1]] * 3))
-    assert rule.keeps == 4
-    assert HalfOfTheHeads(Sliding(3), Strided(4), n_heads=6).keeps is None
+    assert rule.keeps(9) == (range(5, 9),)
+    assert HalfOfTheHeads(Sliding(3), Strided(4), n_heads=6).keeps(9) == (range(9),)
+    assert HalfOfTheHeads(Chunked(4), Columns(4, 1), n_heads=6).keeps(14) == (
+        range(3, 4),
+        range(7, 8),
+        range(10, 14),
+    )

@@ -27,6 +27,7 @@ from lab.model.attn import Attention, AttnParts
 from lab.model.layer_spec import LayerSpec
 from lab.model.layers import RMSNorm, RMSNormPlain
 from lab.model.sizes import Dims
+from lab.model.spans import Spans
 
 START = 0.1
 """Size of the entries of lq and lk at first."""
@@ -93,11 +94,11 @@ class DifferentialAttention(DotProductAttention):
         return first - (self.lambda_q2 * self.lambda_k2).sum().exp() + self.lambda_init
 
     def attend(
-        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
+        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: Spans, bias: Tensor | None
     ) -> Tensor:
         """Differences of what pairs of queries find, normed, (B, T, N / 2, 2 H)."""
         batch, length, n_heads, width = q_BTNH.shape
-        wide = v_BSKH.reshape(batch, len(pos_S), -1, 2 * width)  # a pair's two values, side by side, are one
+        wide = v_BSKH.reshape(batch, v_BSKH.shape[1], -1, 2 * width)  # a pair's two values, side by side, are one
         found = super().attend(q_BTNH, k_BSKH, wide.repeat_interleave(2, dim=2), pos_T, pos_S, bias)
         groups = n_heads // self.n_kv_heads
         first, second = found.reshape(batch, length, -1, 2, groups, 2 * width).unbind(3)
@@ -105,7 +106,7 @@ class DifferentialAttention(DotProductAttention):
         return (1 - self.lambda_init) * y_BTNH.flatten(2, 3)
 
     def _fused(
-        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
+        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: Spans, bias: Tensor | None
     ) -> Tensor:
         """With zeros on queries and keys, since the fast kernels want them as wide as values."""
         more = (0, self.head_dim)

@@ -53,7 +53,7 @@ class IndexedGroupedAttention(IndexedAttention, DotProductAttention):
         index = self.indexer(x_BTD, x_BTD, pos_T)
         if cache is not None:
             index = cache.append(index)
-            k_BTKH, v_BTKH = cache.main.append(k_BTKH, v_BTKH)
+            k_BTKH, v_BTKH, _ = cache.main.append(k_BTKH, v_BTKH, pos_T)
         pos_S = range(pos_T.stop - k_BTKH.shape[1], pos_T.stop)
         heads = Heads(q_BTNH, turned_BTNH, k_BTKH, v_BTKH, pos_T, pos_S)
         y_BTNH, losses = self.attend_best(heads, index, learns=self.training and cache is None)

@@ -2,7 +2,8 @@
 
 With blocks of l positions, near: floor(s / l) = floor(t / l); far: s mod l >= l - c, the last c columns of each
 block. By the formula the first l - c queries have no far key at all; here they see themselves. In the released
-code heads may take different columns of a block; here all take the last.
+code heads may take different columns of a block; here all take the last. Far layers cache the columns alone; with
+``combine`` heads every head caches what either half needs.
 """
 
 from dataclasses import dataclass

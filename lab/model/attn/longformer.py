@@ -2,7 +2,8 @@
 
 A language model takes the left half of the two-sided window, W keys with the query's own here. The tokens for all
 are the first of the sequence, and being first they see all that is before them anyway. Global attention has
-projections of its own in the paper's encoder; here it shares those of the window.
+projections of its own in the paper's encoder; here it shares those of the window. The cache holds the window and
+the first tokens.
 """
 
 from dataclasses import dataclass

@@ -16,6 +16,7 @@ from lab.model.attention import DotProductAttention, GroupedConfig
 from lab.model.attn import Attention, AttnParts
 from lab.model.layer_spec import LayerSpec
 from lab.model.sizes import Dims
+from lab.model.spans import Spans
 
 ALIGN = 8
 """Numbers that a head is made wider by for the fused kernel, which wants multiples of it."""
@@ -60,7 +61,7 @@ class SinkAttention(DotProductAttention):
         return torch.cat((scores_BNTS, sink_BNT1), dim=-1).softmax(dim=-1)[..., :-1]
 
     def _fused(
-        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: range, bias: Tensor | None
+        self, q_BTNH: Tensor, k_BSKH: Tensor, v_BSKH: Tensor, pos_T: range, pos_S: Spans, bias: Tensor | None
     ) -> Tensor:
         """One more entry of each head's queries holds its sink, and one more key, in front, has 1 there, else 0.
 
@@ -74,9 +75,9 @@ class SinkAttention(DotProductAttention):
         sink_key[:, width] = 1
         keys = F.pad(k_BSKH, (0, ALIGN))
         keys = torch.cat((sink_key.expand(keys.shape[0], 1, -1, -1), keys), dim=1)
-        idle = len(pos_T) == len(pos_S) and bias is None
+        idle = len(pos_T) == k_BSKH.shape[1] and bias is None
         q_BTNH = F.pad(q_BTNH, (0, ALIGN - 1, 0, 0, int(idle), 0))
         if bias is not None:
             bias = F.pad(bias, (1, 0))
-        pos_T, pos_S = range(pos_T.start - idle, pos_T.stop), range(pos_S.start - 1, pos_S.stop)
+        pos_T, pos_S = range(pos_T.start - idle, pos_T.stop), (range(pos_S[0].start - 1, pos_S[0].stop),)
         return super()._fused(q_BTNH, keys, F.pad(v_BSKH, more), pos_T, pos_S, bias)[:, int(idle) :, :, :width]

@@ -1,7 +1,8 @@
 """Strided attention, near keys and every stride's one before them: arXiv:1904.10509, section 4.2.
 
 With stride l, near: t - l <= s, l + 1 keys; far: (t - s) mod l = 0. The released code counts l near keys,
-s > t - l; key t - l is in the far set as well, so that ``combine`` merged is the same in both.
+s > t - l; key t - l is in the far set as well, so that ``combine`` merged is the same in both. Every key is in the
+far set of some later query, so that only layers of near keys alone can do with a short cache.
 """
 
 from dataclasses import dataclass

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from contracts.menu import PATHS, SIZES, config, held, model, shaken, tokens
 from torch.utils.flop_counter import FlopCounterMode
 
+from lab import choices
 from lab.model.attention_mask import (
     ChunkAndColumns,
     Chunked,
@@ -165,8 +166,12 @@ def test_pieces_are_torch_s_own_attention_where_nothing_is_hidden():
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("combine", ["merged", "heads"])
 @pytest.mark.parametrize("name", ["strided", "fixed"])
-def test_decoding_equals_the_whole_forward_for_patterns_that_are_no_default(name, combine, path):
-    net, ids = shaken(model(attn=config("attn", name, combine=combine), path=path)).eval(), tokens()
+@pytest.mark.parametrize(
+    "position", [p if p == "rope" else pytest.param(p, marks=pytest.mark.slow) for p in choices.names("position")]
+)
+def test_decoding_equals_the_whole_forward_for_patterns_that_are_no_default(position, name, combine, path):
+    attn = config("attn", name, combine=combine)
+    net, ids = shaken(model(attn=attn, position=position, path=path)).eval(), tokens()
     caches, pieces = net.new_caches(), []
     for first, last in ((0, 9), (9, 10), (10, 13), (13, 16)):
         pieces.append(net(ids[:, first:last], caches, first)[0])

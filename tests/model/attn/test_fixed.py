@@ -63,6 +63,15 @@ def test_a_block_is_by_default_the_root_of_the_length(length, block):
 
 
 @pytest.mark.parametrize(
+    ("combine", "kept"), [("alternate", 2 * 10), ("merged", 10 + 2 * 9), ("heads", 10 + 2 * 9)]
+)
+def test_a_cache_of_far_keys_holds_columns_alone(combine, kept):
+    """After ten blocks of ten: the layer of far keys, or the second layer that has both."""
+    module = model(attn=config("attn", "fixed", block=10, columns=2, combine=combine)).attention()[1]
+    assert module.cache_bytes(100, element_bytes=2) == 2 * N * H * kept * 2
+
+
+@pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"block": 0}, "block 0 must be >= 1"),

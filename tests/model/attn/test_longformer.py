@@ -50,6 +50,13 @@ def test_with_all_tokens_global_it_is_full_attention():
     torch.testing.assert_close(ours.logits(tokens()), full.logits(tokens()), rtol=1e-5, atol=1e-5)
 
 
+def test_a_cache_holds_the_window_and_the_first_keys():
+    module = model(attn=config("attn", "longformer", window=5, n_global=2)).attention()[0]
+    assert [module.cache_bytes(n, element_bytes=2) for n in (3, 7, 8, 1000)] == [
+        2 * N * H * n * 2 for n in (3, 7, 7, 7)
+    ]
+
+
 def test_the_pattern_over_the_layers_is_that_of_windows():
     attn = config("attn", "longformer", window=None, window_share=0.5, n_global=3, global_every=2)
     assert [attn.layer(i, SIZES).mask for i in range(4)] == [SlidingAndFirst(8, 3), FULL] * 2
