@@ -9,6 +9,8 @@ from lab.runs.metrics import read_lines
 
 pytestmark = pytest.mark.slow
 
+ONE = "hydra.launcher.n_jobs=1"
+
 
 def begun(outputs, *, runs, steps):
     """Whether so many runs have begun, and the last of them has made so many steps."""
@@ -17,7 +19,7 @@ def begun(outputs, *, runs, steps):
 
 
 def test_a_killed_sweep_ends_as_an_untouched_one(start_lab, lab, words, outputs, tmp_path, monkeypatch):
-    sweep = ["train", "-m", *words("train.steps=150", "norm=layernorm,rmsnorm", "seed=1,2")]
+    sweep = ["train", "-m", *words("train.steps=150", "norm=layernorm,rmsnorm", "seed=1,2"), ONE]
     process = start_lab(*sweep)
     deadline = time.monotonic() + 120
     while not begun(outputs, runs=2, steps=10):

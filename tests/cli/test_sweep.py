@@ -8,6 +8,8 @@ import pytest
 AGAIN = "The same command goes on with what is left"
 
 SMALL = ("data=text", "data.file=text.txt", "tokenizer=byte", "model=tiny", "threads=1", "device=cpu")
+HERE = "hydra/launcher=basic"
+"""Runs are trained in this process, where they can be tampered with."""
 FEW = (*SMALL, "train.steps=2", "train.batch_size=2", "model.n_layers=1", "precision=fp32")
 
 
@@ -49,7 +51,7 @@ def test_a_sweep_trains_each_combination_once_and_says_so(here, run, outputs):
 @pytest.mark.slow
 def test_a_run_that_fails_does_not_stop_the_others(here, run, outputs, failing):
     failing(2)
-    status, _, err = run("train", *FEW, "-m", "seed=1,2,3")
+    status, _, err = run("train", *FEW, "-m", "seed=1,2,3", HERE)
     assert status == 1
     failure, summary = err.splitlines()
     assert "out of luck" in failure
@@ -72,7 +74,7 @@ def test_a_bug_in_one_run_of_a_sweep_shows_its_traceback_and_counts(here, run, m
 
     real = training.train
     monkeypatch.setattr(training, "train", lambda config, _: 1 / 0 if config.seed == 1 else real(config))
-    status, _, err = run("train", *FEW, "-m", "seed=1,2")
+    status, _, err = run("train", *FEW, "-m", "seed=1,2", HERE)
     assert status == 1
     assert "Traceback" in err
     assert "seed=1" in err
@@ -105,7 +107,7 @@ def test_failures_come_back_from_a_launcher_of_other_processes(here, run, output
 
     failing(2)
     monkeypatch.setattr(BasicLauncher, "launch", launch)
-    status, _, err = run("train", *FEW, "-m", "seed=1,2")
+    status, _, err = run("train", *FEW, "-m", "seed=1,2", HERE)
     assert status == 1
     assert (
         err.splitlines()[-1]
