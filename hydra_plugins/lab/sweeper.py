@@ -46,6 +46,7 @@ class LabSweeper(Sweeper):
         own = OmegaConf.select(config, "hydra.launcher.cpus_per_task", default=None)
         self.threads = None if self.tells else getattr(self.launcher, "threads", own or 1)
         self.stops_itself = hasattr(self.launcher, "stop_on_error")
+        self.launcher.quiet = True  # type: ignore[attr-defined] # the board tells
 
     def sweep(self, arguments: list[str]) -> Any:
         """Run one job for each run that is asked for and not done.
@@ -77,6 +78,7 @@ class LabSweeper(Sweeper):
 
     def _names(self) -> tuple[str, list[str]]:
         """The study's name, and the trees of choices of the user's own."""
+        assert self.config is not None
         runtime = OmegaConf.select(self.config, "hydra.runtime")
         folders = [source.path for source in runtime.config_sources if source.schema == "file"]
         return str(runtime.choices.get("study")), [folder for folder in folders if folder]
@@ -109,6 +111,7 @@ class LabSweeper(Sweeper):
             if job.status.name == "COMPLETED"
             else Job(job._return_value)
             for job in jobs
+            if job.status.name != "UNKNOWN"  # not started, after a failure
         ]
 
     def _with_threads(self, overrides: Any) -> list[str]:

@@ -85,6 +85,8 @@ class Sweep:
     """Ids of the runs to train, the others are left as they are; None: all."""
     fresh: bool = False
     """Whether to train runs again that are done."""
+    before: Callable[[], None] = lambda: None
+    """Called before anything is trained; may refuse to begin."""
     after: Callable[[Stage, Results], None] = lambda stage, results: None
     """Called when a stage is done; may refuse to go on."""
     plans: dict[tuple[str, ...], Planned] = field(default_factory=dict)
@@ -119,6 +121,7 @@ class Sweep:
         Raises:
             LabError: a run failed, or a study is not to go on.
         """
+        self.before()
         make_room()
         try:
             for stage, send in stages_of(script):
