@@ -227,5 +227,9 @@ def _parsed(written: str, known: Sequence[str]) -> Contrast:
 
 def count(study: Study, keys: Keys | None = None) -> int:
     """How many runs it is, without those that an edge of the grid of learning rates may add."""
-    tuning = 0 if study.lr.mode is LrMode.shared else len(study.lr.grid) * len(study.seeds.tune)
-    return len(arms(study, keys=keys)) * (len(study.seeds.report) + tuning)
+    return len(arms(study, keys=keys)) * (len(study.seeds.report) + tuning_runs(study))
+
+
+def tuning_runs(study: Study) -> int:
+    """How many runs of each arm choose its learning rate."""
+    return 0 if study.lr.mode is LrMode.shared else len(study.lr.grid) * len(study.seeds.tune)

@@ -1,0 +1,128 @@
+"""What `lab plan` says of a study before it is trained."""
+
+import json
+
+import pytest
+
+from lab import cli
+from lab.commands._cost import priced
+from lab.stats.power import smallest_effect
+from lab.study.cell import Cell
+from lab.study.design import Arm
+
+ARMS = ["layernorm", "no_bias", "rmsnorm", "scalenorm", "dyt"]
+PAGE_WIDTH = 116
+
+
+@pytest.fixture
+def call(words, capsys):
+    """Run `lab plan` on small runs: the status, the output, the errors."""
+
+    def call(*argv):
+        capsys.readouterr()
+        line = ["plan", *argv[:1], *(word for word in words() if word != "threads=1"), *argv[1:]]
+        try:
+            status = cli._run(line)
+        except SystemExit as ended:
+            status = ended.code
+        output = capsys.readouterr()
+        return status, output.out, output.err
+
+    return call
+
+
+@pytest.fixture
+def plan(call):
+    """What `lab plan` knows, as JSON."""
+
+    def plan(*argv):
+        status, out, err = call(*argv, "--format", "json")
+        assert (status, [line for line in err.splitlines() if "20 steps" not in line]) == (0, [])
+        return json.loads(out)
+
+    return plan
+
+
+def test_a_plan_counts_runs_and_says_what_can_be_seen(plan):
+    facts = plan("study=norms", "tier=smoke", "--no-trial")
+    assert [arm["name"] for arm in facts["arms"]] == ARMS
+    assert facts["contrasts"] == [f"{name} - layernorm" for name in ARMS[1:]]
+    assert [(stage["name"], stage["arms"], stage["seeds"], stage["runs"]) for stage in facts["stages"]] == [
+        ("baseline", 1, 2, 2),
+        ("variants", 4, 2, 8),
+    ]
+    assert (facts["runs"], facts["done"], facts["edge_runs"], facts["seconds"]) == (10, 0, 0, None)
+    assert (facts["arms"][0]["tokens"], facts["arms"][0]["steps"]) == (20 * 4 * 32, 20)
+    assert "norm=layernorm" in facts["arms"][0]["overrides"]
+    sight = facts["sight"]
+    assert (sight["source"], sight["sd"], sight["min_effect"]) == ("assumed", 0.012, None)
+    assert sight["effect"] == smallest_effect(0.012, n=2, m=4, rho=0.5)
+    assert [row["seeds"] for row in facts["by_seeds"]] == [2, 3, 5, 8, 12, 16]
+    assert facts["by_seeds"][3]["runs"] == 40
+    assert facts["by_seeds"][3]["effects"]["0.8"] == smallest_effect(0.012, n=8, m=4, rho=0.8)
+
+
+@pytest.mark.slow
+def test_runs_that_are_done_are_counted_and_tell_how_seeds_scatter(plan, train):
+    losses = [train("norm=layernorm", f"seed={seed}").result["final_loss"] for seed in (1, 2)]
+    train("norm=dyt", "seed=2")
+    facts = plan("study=norms", "tier=smoke", "--no-trial")
+    assert [stage["done"] for stage in facts["stages"]] == [2, 1]
+    assert facts["sight"]["source"] == "measured"
+    assert facts["sight"]["sd"] == pytest.approx(abs(losses[0] - losses[1]) / 2**0.5 / 0.797885, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_page_for_people(call):
+    status, page, err = call("study=norms", "study.gate.min_effect=0.001", "--no-trial")
+    assert (status, err) == (0, "")
+    assert max(map(len, page.splitlines())) <= PAGE_WIDTH
+    for line in (
+        "question  Does another norm than LayerNorm lose anything?",
+        "stages    baseline: 1 arm x 5 seeds = 5 runs",
+        "          variants: 4 arms x 5 seeds = 20 runs",
+        "runs      25, 0 of them done",
+        "time      not tried (--no-trial)",
+    ):
+        assert f"{line}\n" in page
+    assert "larger than study.gate.min_effect 0.001: " in " ".join(page.split())
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["tier=smoke"], "lab plan: study=NAME is missing: one of glu, norms, stability"),
+        (["study=norms", "tier=big"], "lab plan: tier 'big' is not one of smoke, laptop, gpu"),
+        (["study=norms", "norm=dyt"], "lab plan: norm=dyt cannot be given with study=norms: its arms set that key"),
+        (["study=norms", "--workers", "0"], "lab plan: --workers 0 must be 1 or more"),
+        (["study=norms", "model.n_heads=3"], "(in the arm layernorm)"),
+        (["study=norms", "study.variants.dyt.set.norm=dty"], "norm 'dty' is not one of"),
+    ],
+)
+def test_a_wrong_line_is_refused(call, argv, says):
+    status, out, err = call(*argv)
+    assert status in (1, 2)
+    assert out == ""
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_a_run_at_another_rate_is_found_by_its_own_id(words, train):
+    arm = Arm("x", tuple(words("norm=dyt")))
+    trained = train("norm=dyt", "optim.lr=0.0123", "seed=7")
+    result = priced(arm).ended(Cell("x", (), "tune", 7, 0.0123))
+    assert result["id"] == trained.folder.name
+    assert priced(arm).ended(Cell("x", (), "tune", 7, 0.0124)) is None
+
+
+@pytest.mark.slow
+def test_a_trial_says_how_long_it_takes(plan, outputs):
+    facts = plan("study=norms", "tier=smoke", "--workers", "1")
+    trial = facts["trial"]
+    assert (facts["workers"], outputs.exists()) == (1, False)
+    assert 0 < trial["step_s"] < 1
+    assert 0 < trial["rest_s"] < 30
+    assert facts["seconds"] == pytest.approx(10 * (20 * trial["step_s"] + trial["rest_s"]), rel=0.05)
+    weights = 4 * facts["arms"][0]["parameters"]
+    assert weights < trial["kept_bytes"] < 2 * weights + 200_000
+    assert facts["gib"] * 2**30 == pytest.approx(10 * (trial["kept_bytes"] + 20 * trial["step_bytes"]))
