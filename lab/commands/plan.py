@@ -88,6 +88,7 @@ def _facts(options: argparse.Namespace) -> dict[str, Any]:
         "hash": study.hash(shared),
         "tier": study.tier,
         "question": study.question,
+        "verdicts": study.verdicts,
         "design": study.design,
         "match": study.match,
         "arms": [price.facts() for price in found.values()],
@@ -206,6 +207,7 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     from lab.study.board import duration
 
     tier = f"tier {facts['tier']}" if facts["tier"] else "no tier"
+    tier += "" if facts["verdicts"] else ", without verdicts"
     yield "study", f"{facts['study']}-{facts['hash']}, {tier}"
     yield "question", facts["question"]
     equal = (

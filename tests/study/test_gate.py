@@ -23,7 +23,8 @@ def test_the_baselines_seeds_say_what_can_be_seen():
     assert seen.text == (
         f"the smallest effect this study can see is {seen.effect:.2g} nats (sd 0.017 measured, 3 seeds, "
         f"2 contrasts; {seen.unpaired_effect:.2g} if pairing gained nothing), larger than "
-        f"study.gate.min_effect 0.02: {seen.seeds_needed} seeds would be needed; accept_mde=true goes on all the same"
+        f"study.gate.min_effect 0.02: {seen.seeds_needed} seeds would be needed; "
+        "accept_mde=true goes on all the same"
     )
 
 
