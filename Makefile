@@ -49,10 +49,14 @@ format: install  ## format and mend what can be mended
 	$(BIN)/ruff check --fix .
 
 .PHONY: ci-system
-ci-system:  ## Debian packages that the tests need: a C++ compiler
+ci-system:  ## Debian packages that the tests need: a C++ compiler, Slurm
 	command -v g++ > /dev/null || (apt-get update -q && apt-get install -qy g++)
+	command -v slurmctld > /dev/null || (apt-get update -q && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends \
+		slurmctld slurmd slurm-client munge)
 
 .PHONY: ci
+ci: export CI = 1  # what is not installed fails then, instead of being skipped
 ci: check test test-slow  ## what CI runs
 
 .PHONY: bench

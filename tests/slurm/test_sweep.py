@@ -59,7 +59,7 @@ def test_a_run_that_fails_and_one_that_is_killed_take_no_other_along(lab, sweep,
     done = lab(*sweep("schedule.fault=none,crash,kill"), timeout=TIMEOUT_S)
     assert done.returncode == 1
     assert done.stdout.count(" done: loss") == 1
-    assert "out of luck" in done.stderr
+    assert "failed: RuntimeError: out of luck" in done.stdout
     lost = next(line for line in done.stderr.splitlines() if "is gone without a result" in line)
     assert "schedule.fault=kill" in lost
     assert (outputs / "submitit").as_posix() in lost
@@ -68,21 +68,19 @@ def test_a_run_that_fails_and_one_that_is_killed_take_no_other_along(lab, sweep,
     assert statuses == {"none": "done", "crash": "failed", "kill": "running"}  # nobody was left to say otherwise
 
 
-def test_a_killed_job_is_tried_again(lab, sweep, outputs, assert_as_untouched):
+def test_a_killed_job_is_tried_again(lab, sweep, outputs):
     done = lab(*sweep("schedule.fault=kill", "on_error=retry:1"), timeout=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     assert "is gone without a result" in done.stderr
     assert "1 run: 1 trained, 0 already done" in done.stdout
     assert resumed_from(the_run(outputs)) == [10]
-    (tmp := outputs.parent / "untouched").mkdir(exist_ok=True)
-    assert tmp.is_dir()
 
 
 @pytest.mark.parametrize("partition", ["low", "graceful"])
 def test_a_preempted_run_goes_on_and_ends_as_an_untouched_one(
     start_lab, slurm, sweep, job, outputs, assert_as_untouched, partition
 ):
-    runs = ["schedule.fault=dawdle", "schedule.at=12", "train.steps=1000", "train.checkpoint_every=null"]
+    runs = ["schedule.fault=dawdle", "schedule.at=12", "train.steps=300", "train.checkpoint_every=null"]
     process = start_lab(*sweep(*runs, f"hydra.launcher.partition={partition}"))
     number = job(process)
     folder = wait_for_step(outputs, 14)
@@ -98,12 +96,13 @@ def test_a_preempted_run_goes_on_and_ends_as_an_untouched_one(
 def test_a_run_at_its_time_limit_goes_on_and_ends_as_an_untouched_one(
     start_lab, slurm, sweep, job, outputs, assert_as_untouched
 ):
-    runs = ["schedule.fault=dawdle", "schedule.at=12", "train.steps=1000", "train.checkpoint_every=null"]
+    runs = ["schedule.fault=dawdle", "schedule.at=12", "train.steps=400", "train.checkpoint_every=null"]
     process = start_lab(*sweep(*runs, "hydra.launcher.timeout_min=1", "hydra.launcher.signal_delay_s=20"))
     number = job(process)
+    wait_until(lambda: "Restarts=1" in slurm("scontrol", "show", "job", number))
+    slurm("scontrol", "update", f"JobId={number}", "TimeLimit=10")  # a slow machine needs the minute to begin
     _, errors = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0, errors
-    assert "Restarts=1" in slurm("scontrol", "show", "job", number)
     (first,) = resumed_from(the_run(outputs))
     assert first >= 12
     assert_as_untouched(*runs)
