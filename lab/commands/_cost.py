@@ -1,6 +1,6 @@
 """One arm of a study as a plan prices it: checked as it will be trained, its size, what a run of it takes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,19 @@ class Priced:
             "tokens": self.steps * self.tokens_per_step,
             "epochs": self.plan.batches.epochs(self.steps),
         }
+
+
+def refuse_twins(study: str, arms: Iterable[Priced]) -> None:
+    """Refuse arms that are written differently and are the same.
+
+    Raises:
+        ConfigError: names two of them.
+    """
+    first: dict[str, str] = {}
+    for price in arms:
+        twin = first.setdefault(price.plan.run_id, price.arm.name)
+        if twin != price.arm.name:
+            raise ConfigError(f"study {study}: '{twin}' and '{price.arm.name}' come to the same run")
 
 
 def priced(arm: "Arm", *, config_dir: str | None = None) -> Priced:

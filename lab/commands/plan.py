@@ -64,7 +64,7 @@ def _parser() -> Parser:
 
 def _facts(options: argparse.Namespace) -> dict[str, Any]:
     """What a study comes to."""
-    from lab.commands._cost import priced
+    from lab.commands._cost import priced, refuse_twins
     from lab.commands._trial import trial
     from lab.compose import compose_study
     from lab.study.design import arms, contrasts
@@ -77,6 +77,7 @@ def _facts(options: argparse.Namespace) -> dict[str, Any]:
     study, shared = compose_study(options.overrides, config_dir=options.config_dir)
     keys = yaml_keys([options.config_dir] if options.config_dir else [])
     found = {arm.name: priced(arm, config_dir=options.config_dir) for arm in arms(study, shared, keys)}
+    refuse_twins(study.name, found.values())
     ahead = forecast(study, script(study, shared, keys), lambda cell: found[cell.arm].ended(cell))
     first = next(iter(found.values())).plan.config
     assert first.threads is not None

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from lab.config import SWEEP_KEYS
 from lab.errors import ConfigError
+from lab.paths import conf_dir
 from lab.study.design import count
 from lab.study.expand import Override, product, sweep_script
-from lab.study.file import decode
+from lab.study.file import decode, refuse_strays
 from lab.study.judge import Judge
 from lab.study.manifest import Manifest, digest, now
 from lab.study.script import script as study_script
@@ -48,6 +50,7 @@ def asked(
     fresh = fresh or any(o.input_line == "fresh=true" for o in own)
     keys = yaml_keys(folders)
     if tree.get("study") is not None:
+        refuse_strays(name, [*map(Path, folders), conf_dir()])
         study = decode(tree["study"], name).at(settings.tier)
         shared = _shared(own, name)
         manifest = Manifest(name, study.hash(shared), tuple(words), study.as_dict(), now(), count(study))

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from lab import cli
-from lab.commands._cost import priced
+from lab.commands._cost import priced, refuse_twins
+from lab.errors import ConfigError
 from lab.stats.power import smallest_effect
 from lab.study.cell import Cell
 from lab.study.design import Arm
@@ -105,6 +106,16 @@ def test_a_wrong_line_is_refused(call, argv, says):
     assert out == ""
     assert says in err
     assert err.count("\n") == 1
+
+
+def test_arms_that_come_to_the_same_run_are_refused(words):
+    default, same, other = (
+        priced(Arm(name, tuple(words(*own))))
+        for name, own in (("a", []), ("b", ["norm=rmsnorm"]), ("c", ["norm=dyt"]))
+    )
+    refuse_twins("mine", [default, other])
+    with pytest.raises(ConfigError, match=r"^study mine: 'a' and 'b' come to the same run$"):
+        refuse_twins("mine", [default, other, same])
 
 
 def test_a_run_at_another_rate_is_found_by_its_own_id(words, train):
