@@ -1,9 +1,11 @@
 """Progress of anything that takes more than two seconds: a bar on a terminal, plain lines elsewhere."""
 
+import os
+import stat
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 LINE_EVERY_S = 10.0
@@ -24,6 +26,16 @@ def hide() -> None:
     """Show no progress in this process: another one tells how its work goes."""
     global _hidden
     _hidden = True
+
+
+def let_go_of_terminal() -> None:
+    """Send to nowhere what would go to a terminal that is lost, where writing fails."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            if stat.S_ISCHR(os.fstat(descriptor).st_mode):
+                os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 class _Nothing:

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 from lab.errors import LabError, Stopped
+from lab.progress import let_go_of_terminal
 from lab.study.worker import Ended, StoppedError, work
 
 METHOD = "forkserver" if sys.platform == "linux" else "spawn"
@@ -123,6 +124,8 @@ class Pool:
         """Hand the first signal on to the workers; at the second they are killed."""
 
         def note(number: int, frame: FrameType | None) -> None:
+            if number == signal.SIGHUP:
+                let_go_of_terminal()
             if self.signal_number is not None:
                 for worker in self.workers:
                     worker.process.kill()

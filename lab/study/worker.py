@@ -67,8 +67,12 @@ def portable(error: Exception) -> Exception:
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)
+    signal.signal(number, _ignore)
     raise Stopped("stopped", number)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Not SIG_IGN: Python complains of a signal that is on its way when that is set."""
 
 
 def _listen(pipe: Connection) -> None:

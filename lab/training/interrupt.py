@@ -1,10 +1,11 @@
 """Ctrl-C, SIGTERM and a lost terminal: the loop ends after its step, saves, and the process says so and leaves."""
 
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from lab.progress import let_go_of_terminal
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2)
 
@@ -23,19 +24,22 @@ def ask_once() -> None:
     _once = True
 
 
+def _ignore(number: int, frame: FrameType | None) -> None:
+    pass
+
+
 @contextmanager
 def stop_request() -> Iterator[Request]:
     """Note the first signal instead of dying of it; a second one acts at once. An ignored SIGHUP stays ignored."""
     request = Request()
     former: dict[int, object] = {}
-    terminals = [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
 
     def note(number: int, frame: FrameType | None) -> None:
         request.signal_number = number
         if number == signal.SIGHUP:
-            let_go(terminals)
+            let_go_of_terminal()
         if _once:
-            former.update(dict.fromkeys(former, signal.SIG_IGN))
+            former.update(dict.fromkeys(former, _ignore))  # SIG_IGN: one that is on its way would complain
         restore()
 
     def restore() -> None:
@@ -54,11 +58,3 @@ def stop_request() -> Iterator[Request]:
         yield request
     finally:
         restore()
-
-
-def let_go(descriptors: list[int]) -> None:
-    """Send to nowhere what would go to a terminal that is lost: writing to it fails."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in descriptors:
-        os.dup2(nowhere, descriptor)
-    os.close(nowhere)
