@@ -1,4 +1,4 @@
-"""Say what a study costs and can see before it is trained: runs, hours, disk, the smallest visible effect."""
+"""Price a study before it is trained: runs, hours, disk, the smallest effect it can see."""
 
 import argparse
 import json
