@@ -46,8 +46,8 @@ def asked(
         ConfigError: something in it is refused.
     """
     settings = SweepSettings.decode(tree)
-    own = [o for o in overrides if o.get_key_element().lstrip("+").split(".")[0] not in SWEEP_KEYS]
-    fresh = fresh or any(o.input_line == "fresh=true" for o in own)
+    fresh = fresh or any(o.input_line == "fresh=true" for o in overrides)
+    own = [o for o in overrides if _of_a_run(o) and o.input_line != "fresh=true"]  # a wish, and not part of the study
     keys = yaml_keys(folders)
     if tree.get("study") is not None:
         refuse_strays(name, [*map(Path, folders), conf_dir()])
@@ -65,6 +65,20 @@ def asked(
     runs = without_redundant(product(own), keys)
     manifest = Manifest("sweep", digest(runs), tuple(words), None, now(), len(runs))
     return Sweep(host, settings, manifest, only=only, fresh=fresh), partial(sweep_script, runs)
+
+
+def _of_a_run(override: Override) -> bool:
+    """Whether an override is one of runs, and not of the sweep as a whole.
+
+    Raises:
+        ConfigError: it is one of the sweep, and has several values.
+    """
+    key = override.get_key_element().lstrip("+").split(".")[0]
+    if key in SWEEP_KEYS and override.is_sweep_override():
+        raise ConfigError(
+            f"'{override.input_line}' has several values, and a sweep has one {key}: start one for each"
+        )
+    return key not in SWEEP_KEYS
 
 
 def _shared(overrides: Sequence[Override], name: str) -> list[str]:

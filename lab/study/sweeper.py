@@ -29,7 +29,7 @@ Script = Generator[Stage, Results, None]
 WAIT_S = 1.0
 """Seconds between two looks at runs that other processes train."""
 
-STAND_IN = {"status": "done", "final_loss": 1.0}
+STAND_IN = {"status": "done", "final_loss": 1.0, "early_loss": 1.0, "bits_per_byte": 1.0}
 """A result for the preview of a script, in which nothing is trained."""
 
 RESOLVED = ("device", "precision", "threads", "attn_path")
