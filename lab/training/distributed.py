@@ -59,7 +59,8 @@ class Joined(Ranks):
         self._store = store
         self._left = threading.Event()
         self._last_words: Callable[[str], str] | None = None
-        self._watch = threading.Thread(target=self._look, args=(os.getppid(),), daemon=True)
+        self._parent = os.getppid()
+        self._watch = threading.Thread(target=self._look, daemon=True)
         self._watch.start()
 
     def in_turn(self, work: Callable[[], T]) -> T:
@@ -161,16 +162,20 @@ class Joined(Ranks):
             time.sleep(POLL_S / 4)
         return None
 
-    def _look(self, parent: int) -> None:
+    def _look(self) -> None:
         """Wait in a thread for another rank to fail, or for torchrun to be killed, and end the process then."""
         while not self._left.wait(POLL_S):
-            if os.getppid() != parent:
-                os._exit(1)
+            self._end_with_torchrun()
             try:
                 if self._store.check([FAILED]):
                     self._end(json.loads(self._store.get(FAILED)))
             except RuntimeError:  # the store is gone, and its process; an exchange will tell
                 return
+
+    def _end_with_torchrun(self) -> None:
+        """End as if killed where torchrun was: ranks are in sessions of their own, and nobody else ends them."""
+        if os.getppid() != self._parent:
+            os._exit(1)
 
     def _end(self, told: dict[str, str]) -> NoReturn:
         """End at once, for the thread that trains may be waiting for ever; the first rank writes the reason."""
@@ -197,6 +202,7 @@ class Joined(Ranks):
             text = str(error).lower()
             if "gloo" not in text and not isinstance(error, dist.DistError):
                 raise
+            self._end_with_torchrun()
             late = "timed out" in text or "timeout" in text
             why = f"nothing came in {TIMEOUT.seconds // 60} minutes" if late else "another rank has ended"
             raise ExchangeError(f"an exchange with the other ranks came to nothing: {why}") from error
