@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException, MissingConfigException
 from hydra.plugins.completion_plugin import DefaultCompletionPlugin
 from omegaconf import DictConfig, OmegaConf
@@ -203,6 +203,10 @@ def _check(override: Override, config_dir: str | None) -> None:
     if override.is_sweep_override() and not override.is_choice_sweep():
         return
     value: Any = override.value()
+    if isinstance(value, Glob):
+        if not value.filter(known):
+            raise ConfigError(f"'{word}' fits no choice of {group}, which are {menu}")
+        return
     for chosen in value.list if override.is_choice_sweep() else [value]:
         check_choice(group, chosen, menu)
         if group == OPTIONAL and chosen not in known:  # of which Hydra takes any name
@@ -234,7 +238,7 @@ def _explain(error: Exception, overrides: Sequence[Override], config_dir: str | 
 
 def _tree(overrides: Sequence[Override], config_dir: str | None) -> DictConfig:
     """The composition of what was chosen, or where that is not possible of the defaults."""
-    chosen = [str(o.input_line) for o in overrides if o.key_or_group in {*choices.GROUPS, "model"}]
+    chosen = [str(o.input_line) for o in overrides if o.key_or_group in {*choices.GROUPS, "model", OPTIONAL}]
     with suppress(HydraException, OmegaConfBaseException):
         single = [word for word in chosen if "," not in word or "[" in word]
         return compose_tree([*single, *search_path(config_dir)])

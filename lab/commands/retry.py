@@ -29,7 +29,7 @@ def _parser() -> Parser:
     parser = Parser(prog="lab retry", description=__doc__)
     add_study(parser)
     parser.add_argument(
-        "runs", metavar="RUN", nargs="*", help="ids, or their beginnings; begun anew if they had ended"
+        "runs", metavar="RUN", nargs="*", default=[], help="ids, or their beginnings; begun anew if they had ended"
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(

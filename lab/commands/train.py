@@ -136,6 +136,12 @@ def _task(cfg: DictConfig) -> "Trained | None":
     try:
         overrides = cast(list[str], OmegaConf.to_container(HydraConfig.get().overrides.task))  # `${…}` as it is
         if HydraConfig.get().mode is RunMode.RUN:
+            if cfg.get("study") is not None:  # its file did not ask for a sweep, so this is a single run
+                name = HydraConfig.get().runtime.choices["study"]
+                raise LabError(
+                    f"study '{name}': its file must open with '# @package _global_' and hold the lines "
+                    "'hydra: {mode: MULTIRUN}' and 'study:'"
+                )
             refuse_alone(cast(dict[str, Any], cfg))
         config = RunConfig.decode(cfg, given_keys(overrides))
         return train(config, match_target(config))

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol
 
+from lab.errors import ConfigError
 from lab.study.cell import Cell, Stage
 
 Results = Mapping[Cell, dict[str, Any] | None]
@@ -26,13 +27,20 @@ class Override(Protocol):
 
 
 def product(overrides: Sequence[Override]) -> list[list[str]]:
-    """One list of overrides for each combination; the last argument varies fastest."""
+    """One list of overrides for each combination; the last argument varies fastest.
+
+    Raises:
+        ConfigError: one of them comes to no value.
+    """
     rows = [
         [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
         if o.is_sweep_override()
         else [str(o.input_line)]
         for o in overrides
     ]
+    for override, row in zip(overrides, rows, strict=True):
+        if not row:
+            raise ConfigError(f"'{override.input_line}' comes to no value, so there is nothing to train")
     return [list(row) for row in itertools.product(*rows)]
 
 
