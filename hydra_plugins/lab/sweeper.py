@@ -37,6 +37,10 @@ class LabSweeper(Sweeper):
         """Keep what ``sweep`` needs."""
         from hydra.core.plugins import Plugins
 
+        if (
+            "hydra.mode=MULTIRUN" not in config.hydra.overrides.hydra
+        ):  # a study's file says it, and its runs must too
+            config.hydra.overrides.hydra.append("hydra.mode=MULTIRUN")
         self.config, self.hydra_context = config, hydra_context
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config

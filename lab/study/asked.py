@@ -47,7 +47,7 @@ def asked(
     """
     settings = SweepSettings.decode(tree)
     fresh = fresh or any(o.input_line == "fresh=true" for o in overrides)
-    own = [o for o in overrides if _of_a_run(o) and o.input_line != "fresh=true"]  # a wish, and not part of the study
+    own = [o for o in overrides if _of_a_run(o) and o.input_line != "fresh=true"]  # that is a wish
     keys = yaml_keys(folders)
     if tree.get("study") is not None:
         refuse_strays(name, [*map(Path, folders), conf_dir()])

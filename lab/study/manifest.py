@@ -96,6 +96,11 @@ class Manifest:
                 f"{self.path}: cannot be written ({error.strerror}); LAB_OUTPUTS sets another place"
             ) from error
 
+    def earlier(self) -> list["Manifest"]:
+        """What the same command asked for before, when the study's file said something else; the latest first."""
+        same = [m for m in manifests() if (m.name, m.words) == (self.name, self.words) and m.hash != self.hash]
+        return same if self.declared is not None else []
+
     def states(self) -> list[tuple[Entry, State]]:
         """What has become of each run that is known."""
         return [(entry, entry.state()) for entry in self.runs]

@@ -123,6 +123,13 @@ class Sweep:
         """
         self.before()
         make_room()
+        for earlier in self.manifest.earlier()[:1]:
+            log.info(
+                "%s was declared otherwise before: this is %s, and no part of %s",
+                self.manifest.name,
+                self.manifest.label,
+                earlier.label,
+            )
         try:
             for stage, send in stages_of(script):
                 entries = self.enter(stage)
