@@ -1,10 +1,13 @@
 """Sweeps on a real Slurm: arrays, runs that fail or are killed, preemption and time limits."""
 
 import json
+import re
 import time
 
 import pytest
 from training.folders import assert_same, resumed_from, the_run, wait_for_step
+
+from lab.runs.metrics import read_lines
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +86,7 @@ def test_a_preempted_run_goes_on_and_ends_as_an_untouched_one(
     runs = ["schedule.fault=dawdle", "schedule.at=12", "train.steps=300", "train.checkpoint_every=null"]
     process = start_lab(*sweep(*runs, f"hydra.launcher.partition={partition}"))
     number = job(process)
-    folder = wait_for_step(outputs, 14)
+    folder = wait_for_step(outputs, 14, timeout_s=TIMEOUT_S)
     slurm("sbatch", "--partition=high", "--cpus-per-task=2", "--output=/dev/null", "--wrap=sleep 1")
     _, errors = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0, errors
@@ -108,11 +111,50 @@ def test_a_run_at_its_time_limit_goes_on_and_ends_as_an_untouched_one(
     assert_as_untouched(*runs)
 
 
+def test_a_run_on_two_ranks_goes_back_into_the_queue_as_one(
+    start_lab, lab, slurm, sweep, job, outputs, tmp_path, monkeypatch
+):
+    runs = ["schedule.fault=dawdle", "schedule.at=12", "train.steps=300", "train.checkpoint_every=null"]
+    process = start_lab(*sweep(*runs, "hydra.launcher.tasks_per_node=2"))
+    number = job(process)
+    folder = wait_for_step(outputs, 14, timeout_s=TIMEOUT_S)
+    slurm("scancel", "--signal=USR2", number)  # as at the time limit
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0, errors
+    assert "Restarts=1" in slurm("scontrol", "show", "job", number)
+    (first,) = resumed_from(folder)
+    assert first >= 14
+    assert len(list(outputs.glob("submitit/*/*_result.pkl"))) == 2  # of two ranks
+    monkeypatch.setenv("LAB_OUTPUTS", str(tmp_path / "untouched"))
+    assert lab(*sweep(*runs, launcher="basic"), timeout=TIMEOUT_S).returncode == 0
+    ours, theirs = (
+        read_lines(folder / "metrics.jsonl"),
+        read_lines(the_run(tmp_path / "untouched") / "metrics.jsonl"),
+    )
+    assert len(ours) == len(theirs) == 300
+    assert [line["loss"] for line in ours] == pytest.approx([line["loss"] for line in theirs], rel=1e-4)
+
+
+def test_a_cancelled_job_stays_cancelled_and_its_run_is_saved(start_lab, slurm, sweep, job, outputs):
+    process = start_lab(
+        *sweep("schedule.fault=dawdle", "schedule.at=12", "train.steps=300", "train.checkpoint_every=null")
+    )
+    number = job(process)
+    folder = wait_for_step(outputs, 14, timeout_s=TIMEOUT_S)
+    slurm("scancel", number)
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 1
+    assert f"job {number} is gone without a result" in errors
+    assert "JobState=CANCELLED" in slurm("scontrol", "show", "job", number)
+    (checkpoint,) = (folder / "checkpoint").iterdir()
+    assert int(re.search(r"\d+", checkpoint.name)[0]) >= 14
+
+
 def test_whoever_stops_waiting_leaves_the_jobs_and_finds_them_done(start_lab, lab, slurm, sweep, job, outputs):
     runs = ["schedule.fault=dawdle", "schedule.at=12", "train.steps=20"]
     process = start_lab(*sweep(*runs))
     number = job(process)
-    wait_for_step(outputs, 13)
+    wait_for_step(outputs, 13, timeout_s=TIMEOUT_S)
     process.terminate()
     _, errors = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 143
