@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
@@ -21,7 +22,7 @@ from typing import Any
 
 from lab.errors import LabError, Stopped
 from lab.progress import let_go_of_terminal
-from lab.study.worker import Ended, StoppedError, work
+from lab.study.worker import SIGNALS, Ended, StoppedError, work
 
 METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 
@@ -30,6 +31,9 @@ PRELOAD = ["torch", "torch._dynamo", "lab.training.run", "lab.commands.train", "
 
 ALIKE = ("lab", "datasets", "scipy", "tokenizers")
 """Packages of which the server imports whatever the launcher needed to check the runs."""
+
+LOST = 255
+"""The exit status of a process whose fork server has died; perhaps it lives."""
 
 log = logging.getLogger(__name__)
 
@@ -79,15 +83,13 @@ class Pool:
         Raises:
             Stopped: the process was asked to stop; the workers were, too, and have ended.
         """
-        context: Any = multiprocessing.get_context(METHOD)
-        context.set_forkserver_preload(_preload())
         ended: dict[int, Ended] = {}
-        free, coming = list(self.slots), enumerate(jobs)
+        free, coming = list(self.slots), enumerate((job.name, pickle.dumps(job.call)) for job in jobs)
         with self._signals():
             following = next(coming, None)
             while True:
                 while following is not None and free and self._goes_on(ended):
-                    self._start(context, *following, free.pop(0))
+                    self._start(*following, free.pop(0))
                     following = next(coming, None)
                 if not self.workers:
                     break
@@ -104,20 +106,29 @@ class Pool:
         failed = self.stop_on_error and any(end.error is not None for end in ended.values())
         return self.signal_number is None and not failed
 
-    def _start(self, context: Any, index: int, job: Job, slot: Mapping[str, str]) -> None:
+    def _start(self, index: int, job: tuple[str, bytes], slot: Mapping[str, str]) -> None:
+        context: Any = multiprocessing.get_context(METHOD)
         ours, theirs = context.Pipe()
-        arguments = (theirs, {**os.environ, **slot}, pickle.dumps(job.call))
-        process = context.Process(target=work, args=arguments, name=job.name)
-        process.start()
+        arguments = (theirs, {**os.environ, **slot}, job[1])
+        process = context.Process(target=work, args=arguments, name=job[0])
+        try:
+            if METHOD == "forkserver":
+                _ensure_server()
+            process.start()
+        except (EOFError, ConnectionError) as error:
+            raise LabError("the fork server was killed, and the workers stop; the same command goes on") from error
         theirs.close()
         self.workers.append(Worker(index, process, ours, slot))
         if self.signal_number is not None:  # it came while this one was started
             self.workers[-1].stop()
 
     def _those_that_ended(self) -> list[Worker]:
-        """Wait until workers say something, and hear it; those whose pipe closed."""
-        said = wait([worker.pipe for worker in self.workers])
-        return [worker for worker in self.workers if worker.pipe in said and not _hear(worker)]
+        """Wait until workers say something, and hear it; those that have ended."""
+        ends = {w.process.sentinel: w for w in self.workers if w.process.exitcode != LOST}
+        said = wait([*ends, *(worker.pipe for worker in self.workers)])
+        heard = [worker for worker in self.workers if worker.pipe in said]
+        silent = [ends[end] for end in said if end in ends and ends[end] not in heard]  # a child has its pipe
+        return [worker for worker in heard if not _hear(worker)] + silent
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -134,8 +145,7 @@ class Pool:
             for worker in self.workers:
                 worker.stop()
 
-        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        former = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) != signal.SIG_IGN}
+        former = {n: signal.getsignal(n) for n in SIGNALS if signal.getsignal(n) != signal.SIG_IGN}
         for number in former:
             signal.signal(number, note)
         try:
@@ -153,7 +163,6 @@ def _hear(worker: Worker) -> bool:
         said = worker.pipe.recv()
     except (EOFError, OSError):
         worker.process.join()
-        worker.pipe.close()
         return False
     if isinstance(said, Ended):
         worker.ended = said
@@ -164,6 +173,7 @@ def _hear(worker: Worker) -> bool:
 
 def _died(worker: Worker) -> Ended:
     """A worker that said nothing of how its run ended: it was killed."""
+    worker.process.join()
     code = worker.process.exitcode or 0
     name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
     reason = f"killed by {name}" if code < 0 else f"its process was lost ({name})"
@@ -177,6 +187,14 @@ def _in_words(saved: int) -> str:
     return f"stopped; {runs} being trained, the same command goes on"
 
 
-def _preload() -> list[str]:
-    """Modules for the server: without them each worker would spend half a second on imports."""
-    return [*PRELOAD, *(name for name in list(sys.modules) if name.partition(".")[0] in ALIKE)]
+def _ensure_server() -> None:
+    """Start the fork server unless it runs, deaf to the signals that go to a whole group; workers listen again."""
+    multiprocessing.set_forkserver_preload(
+        [*PRELOAD, *(name for name in list(sys.modules) if name.partition(".")[0] in ALIKE)]
+    )
+    resource_tracker.ensure_running()  # it unblocks signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

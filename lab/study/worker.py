@@ -15,6 +15,9 @@ from typing import Any, NoReturn
 
 from lab.errors import LabError, Stopped, one_line
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Those that ask a process to end."""
+
 GRACE_S = 10.0
 """Seconds that a worker has to save its run after its launcher has died."""
 
@@ -38,11 +41,16 @@ def work(pipe: Connection, environment: Mapping[str, str], job: bytes) -> None:
         signal.signal(number, signal.SIG_IGN)
     os.environ.clear()
     os.environ.update(environment)
-    threading.Thread(target=_listen, args=(pipe,), daemon=True).start()
-    logging.getLogger("lab").addHandler(_Pipe(pipe))
-    ended = _done(job)
-    with suppress(OSError):  # nobody there to hear
-        pipe.send(ended)
+    sender = _Pipe(pipe)
+    logging.getLogger("lab").addHandler(sender)
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # the server has them blocked
+        threading.Thread(target=_listen, args=(pipe,), daemon=True).start()
+        ended = _done(job)
+    except Stopped as stop:
+        ended = Ended(error=StoppedError(one_line(stop)))
+    signal.signal(signal.SIGTERM, _ignore)
+    sender.send(ended)
 
 
 def _done(job: bytes) -> Ended:
@@ -50,8 +58,6 @@ def _done(job: bytes) -> Ended:
         call: Callable[[], Any] = pickle.loads(job)
         ended = Ended(call())
         pickle.dumps(ended)
-    except Stopped as stop:
-        return Ended(error=StoppedError(one_line(stop)))
     except Exception as error:
         return Ended(error=portable(error))
     return ended
@@ -95,5 +101,10 @@ class _Pipe(logging.Handler):
         self.pipe = pipe
 
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):
-            self.pipe.send((record.levelno, self.format(record)))
+        self.send((record.levelno, self.format(record)))
+
+    def send(self, what: object) -> None:
+        """Send from one thread at a time, perhaps to nobody."""
+        assert self.lock is not None
+        with self.lock, suppress(OSError):
+            self.pipe.send(what)

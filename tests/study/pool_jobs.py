@@ -60,9 +60,10 @@ def mark(folder: Path, name: str, seconds: float) -> str | None:
 def wait_for_stop(folder: Path, name: str, *, tidy_s: float = 0.0, deaf: bool = False) -> None:
     """Say that the job has begun; when it is stopped, say so too."""
     worker.GRACE_S = 1.0
-    (folder / f"{name}.begun").write_text(str(os.getpid()))
+    begun = folder / f"{name}.begun"
     while True:
         try:
+            begun.write_text(str(os.getpid()))
             time.sleep(60)
         except Stopped as stop:
             if deaf:

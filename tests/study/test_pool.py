@@ -165,7 +165,7 @@ def test_a_worker_that_hears_it_twice_still_saves(tmp_path):
 def test_a_second_signal_acts_at_once(tmp_path):
     def twice():
         os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.2)
+        time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = later(tmp_path, "*.begun", 1, twice)
@@ -197,26 +197,62 @@ from lab.study import pool
 from lab.study.pool import Job, Pool
 from study import pool_jobs as do
 
-pool.PRELOAD = []
+pool.PRELOAD = sys.argv[2:]
 folder = Path(sys.argv[1])
 if __name__ == "__main__":
     kinds = [do.wait_for_stop, do.ignore_and_wait]
-    Pool([{}] * 2).run(Job(str(i), partial(kind, folder, str(i))) for i, kind in enumerate(kinds))
+    try:
+        Pool([{}] * 2).run(Job(str(i), partial(kind, folder, str(i))) for i, kind in enumerate(kinds))
+    except KeyboardInterrupt as stop:
+        print(stop)
 """
 
 
-def test_workers_end_when_their_launcher_is_killed(tmp_path):
+@pytest.fixture
+def launcher(tmp_path):
+    """Start a launcher in a process group of its own."""
     (tmp_path / "launcher.py").write_text(LAUNCHER)
-    tests = str(Path(__file__).parent.parent)
+    path = f"{tmp_path}:{Path(__file__).parent.parent}"
     command = [sys.executable, str(tmp_path / "launcher.py"), str(tmp_path)]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": tests}, start_new_session=True)
+    return lambda *preload: subprocess.Popen(
+        [*command, *preload],
+        env={**os.environ, "PYTHONPATH": path},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_workers_end_when_their_launcher_is_killed(tmp_path, launcher):
+    process = launcher()
     workers = [int(path.read_text()) for path in wait_for(tmp_path, "*.begun", 2)]
     group = in_group(process.pid)
     assert {process.pid, *workers} < group  # and the fork server, and Python's resource tracker
     process.kill()
-    process.wait()
+    process.communicate()
     assert all(gone(pid) for pid in group)
     assert [path.name for path in tmp_path.glob("*.stopped")] == ["0.stopped"]  # the other was ended by force
+
+
+SLOW = """
+import pathlib, time
+pathlib.Path(__file__).with_name("slow.begun").write_text("now")
+time.sleep(1.0)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_group_is_signalled_while_the_fork_server_starts(tmp_path, launcher, number):
+    (tmp_path / "slow.py").write_text(SLOW)
+    process = launcher("slow")
+    wait_for(tmp_path, "slow.begun", 1)
+    time.sleep(0.1)
+    os.killpg(process.pid, number)
+    said, errors = process.communicate(timeout=60)
+    assert said.startswith("stopped; ")
+    assert errors == ""
+    assert not in_group(process.pid)
 
 
 def in_group(group):
