@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_stopped_while_the_data_are_prepared(tmp_path, number):
     environment = {**os.environ, "LAB_CACHE": str(tmp_path / "cache"), "LAB_OUTPUTS": str(tmp_path / "outputs")}
     process = subprocess.Popen(
