@@ -41,7 +41,10 @@ POLL_S = 0.2
 LISTEN_S = 20.0
 """Seconds that a rank that has failed waits for the first one to write it down."""
 
-PLANNED, BEGUN, OVER, FAILED, HEARD = "planned", "begun", "over", "failed", "heard"
+STAY_S = 20.0
+"""Seconds that the first rank waits for others to go; without torchrun the store ends with it."""
+
+PLANNED, BEGUN, OVER, FAILED, HEARD, GONE = "planned", "begun", "over", "failed", "heard", "gone"
 """What ranks say in the store."""
 
 log = logging.getLogger(__name__)
@@ -123,12 +126,21 @@ class Joined(Ranks):
             self._left.set()
             self._watch.join()
             dist.destroy_process_group()
+            self._store.add(GONE, 1)
 
     def over(self) -> None:
-        """Say that the first rank is done; others that wait to begin need not wait."""
-        if self.first:
-            with suppress(RuntimeError):
+        """Leave, after the first rank has said that there is nothing to wait for."""
+        with suppress(RuntimeError):
+            if self.first:
                 self._store.set(OVER, "")
+            self.leave()
+            self._see_off()
+
+    def _see_off(self) -> None:
+        """Let the other ranks go first."""
+        end = time.monotonic() + STAY_S
+        while self.first and self._store.add(GONE, 0) < self.size and time.monotonic() < end:
+            time.sleep(POLL_S / 4)
 
     def when_one_fails(self, act: Callable[[str], str]) -> None:
         """On the first rank; in a thread that watches."""
@@ -144,6 +156,8 @@ class Joined(Ranks):
         with suppress(RuntimeError):  # the store ends with torchrun
             told = self._store.compare_set(FAILED, "", text) == text.encode()
             if self.first:
+                self._store.add(GONE, self.size if isinstance(error, ExchangeError) else 1)
+                self._see_off()
                 return error
             if not told:
                 return SystemExit(0)
@@ -180,6 +194,7 @@ class Joined(Ranks):
     def _end(self, told: dict[str, str]) -> NoReturn:
         """End at once, for the thread that trains may be waiting for ever; the first rank writes the reason."""
         if not self.first:
+            self._store.add(GONE, 1)
             os._exit(0)
         log.debug("%s", told["traceback"])
         reason = told["reason"]
@@ -233,7 +248,6 @@ def joined(device: Device) -> Iterator[Ranks]:
         raise
     else:
         ranks.over()
-        ranks.leave()
 
 
 def _join(wanted: Device) -> Joined:
