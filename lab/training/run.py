@@ -103,10 +103,7 @@ def _recorded(planned: Plan, folder: RunFolder, ranks: Ranks) -> dict[str, Any]:
         LabError: the run failed.
         Stopped: the process was asked to stop.
     """
-    result = summary.opening(planned.config, planned.outline, planned.tokens, planned.batches)
-    result["id"] = planned.run_id
-    result["match"] = match_facts(planned.config.match, planned.match) if planned.match else None
-    result["init_from"] = planned.start.facts() if planned.start else None
+    result = _opening(planned)
     tracker = Guarded(lambda: planned.config.track.build(planned.run_id, planned.config.as_dict(), folder.path))
     attempt = attempts.begin(folder, commit=result["env"]["commit"])
 
@@ -118,19 +115,7 @@ def _recorded(planned: Plan, folder: RunFolder, ranks: Ranks) -> dict[str, Any]:
     ranks.when_one_fails(failed)
     ranks.begin()
     try:
-        found = _checkpoint(planned.config, folder)
-        result["ranks"] = _ranks_so_far(folder, ranks.size, resumed=found is not None)
-        if found is not None:
-            result["env"]["earlier"] = summary.earlier_versions(folder)
-        remove_temporaries(folder.path)
-        remove_temporaries(folder.checkpoints)
-        write_json(folder.path / "config.json", planned.config.as_dict())
-        write_json(folder.path / "env.json", summary.environment())
-        shutil.copyfile(planned.tokens.tokenizer_file, folder.path / "tokenizer.json")
-        folder.write_result(result)
-        log.info("run %s in %s", planned.run_id, folder.path)
-        _say(summary.opening_lines(result))
-        _say(planned.start.lines() if planned.start else [])
+        found = _begin(planned, folder, result, ranks.size)
         state = _state(planned)
         result["hashes"]["tensors"] = summary.tensor_hashes(state.model)
         if found is not None:
@@ -161,6 +146,34 @@ def _recorded(planned: Plan, folder: RunFolder, ranks: Ranks) -> dict[str, Any]:
     if outcome.signal_number is not None:
         raise Stopped(f"run {planned.run_id} had ended, stopped after it", outcome.signal_number)
     return ended
+
+
+def _opening(planned: Plan) -> dict[str, Any]:
+    """The result before the first step."""
+    return {
+        **summary.opening(planned.config, planned.outline, planned.tokens, planned.batches),
+        "id": planned.run_id,
+        "match": match_facts(planned.config.match, planned.match) if planned.match else None,
+        "init_from": planned.start.facts() if planned.start else None,
+    }
+
+
+def _begin(planned: Plan, folder: RunFolder, result: dict[str, Any], size: int) -> Found | None:
+    """Write what the folder holds from the first step on, and say what is about to be trained, and from where."""
+    found = _checkpoint(planned.config, folder)
+    result["ranks"] = _ranks_so_far(folder, size, resumed=found is not None)
+    if found is not None:
+        result["env"]["earlier"] = summary.earlier_versions(folder)
+    remove_temporaries(folder.path)
+    remove_temporaries(folder.checkpoints)
+    write_json(folder.path / "config.json", planned.config.as_dict())
+    write_json(folder.path / "env.json", summary.environment())
+    shutil.copyfile(planned.tokens.tokenizer_file, folder.path / "tokenizer.json")
+    folder.write_result(result)
+    log.info("run %s in %s", planned.run_id, folder.path)
+    _say(summary.opening_lines(result))
+    _say(planned.start.lines() if planned.start else [])
+    return found
 
 
 def _write_ending(folder: RunFolder, tracker: Tracker, result: dict[str, Any]) -> None:
