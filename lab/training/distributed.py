@@ -16,13 +16,11 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch._C._distributed_c10d import PrefixStore, Store
-from torch.distributed.rendezvous import rendezvous
 
 from lab.config import Device
 from lab.errors import ConfigError, LabError, one_line
@@ -31,6 +29,9 @@ from lab.training import gradients
 from lab.training.interrupt import ask_once
 from lab.training.ranks import ALONE, Found, Ranks, T
 from lab.training.resolve import resolve_device
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
 
 TIMEOUT = timedelta(minutes=30)
 """How long ranks wait for each other in an exchange. That one has died is noticed at once."""
@@ -57,7 +58,7 @@ class ExchangeError(LabError):
 class Joined(Ranks):
     """One of several processes."""
 
-    def __init__(self, rank: int, size: int, here: int, store: Store) -> None:
+    def __init__(self, rank: int, size: int, here: int, store: "Store") -> None:
         self.rank, self.size, self.here = rank, size, here
         self._store = store
         self._left = threading.Event()
@@ -150,19 +151,20 @@ class Joined(Ranks):
         """Say why the run ends, if nobody has said so before; what to raise."""
         self._left.set()
         self._watch.join()
+        lost = any(isinstance(one, ExchangeError) for one in (error, error.__cause__))
         kind = "" if isinstance(error, LabError) else f"{type(error).__name__}: "
         reason = f"rank {self.rank}: {kind}{one_line(error)}"
         text = json.dumps({"reason": reason, "traceback": traceback.format_exc()})
         with suppress(RuntimeError):  # the store ends with torchrun
             told = self._store.compare_set(FAILED, "", text) == text.encode()
             if self.first:
-                self._store.add(GONE, self.size if isinstance(error, ExchangeError) else 1)
+                self._store.add(GONE, self.size if lost else 1)
                 self._see_off()
                 return error
             if not told:
                 return SystemExit(0)
             print(f"lab train: {reason}", file=sys.__stderr__, flush=True)
-            if not isinstance(error, ExchangeError):
+            if not lost:
                 self._hear(HEARD, patience_s=LISTEN_S)
         return error if self.first else SystemExit(0)  # torchrun ends all as soon as one ends with an error
 
@@ -256,6 +258,9 @@ def _join(wanted: Device) -> Joined:
     Raises:
         LabError: the machine lacks devices for them, or the environment is not torchrun's.
     """
+    from torch._C._distributed_c10d import PrefixStore  # here, for builds of PyTorch that lack it
+    from torch.distributed.rendezvous import rendezvous
+
     here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
     device = resolve_device(wanted)
     if device is Device.mps:

@@ -148,6 +148,15 @@ def test_two_ranks_are_one_process(trained, elsewhere, outputs, tmp_path, overri
     assert_close(folder, elsewhere(*overrides))
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("overrides", [pytest.param(words, id=name) for name, words in VARIANTS.items()])
+def test_two_gpus_are_one(trained, elsewhere, outputs, overrides):
+    trained("device=cuda", *overrides)
+    found, single = lines(the_run(outputs)), lines(elsewhere("device=cuda", *overrides))
+    assert [line["loss"] for line in found] == pytest.approx([line["loss"] for line in single], rel=1e-4)
+
+
 @pytest.mark.slow
 def test_noise_is_each_ranks_own_and_can_be_repeated(trained, elsewhere, outputs, tmp_path):
     """Losses with dropout differ from one process's, but not from one time to the next."""
@@ -266,10 +275,9 @@ def test_one_that_fails_ends_all(trained, train, outputs, tmp_path, rank, fault,
     """At once, with the reason in the result and, for people, in one line."""
     script = tmp_path / "faulty.py"
     script.write_text(FAULTY.format(rank=rank, fault=fault))
-    start = time.monotonic()
     _, err = trained(entry=(script,), status=1)
-    assert time.monotonic() - start < 60
     folder = the_run(outputs)
+    assert time.time() - (folder / "metrics.jsonl").stat().st_mtime < 15
     result = result_of(folder)
     assert (result["status"], result["steps_done"]) == ("failed", 6)
     assert result["reason"].startswith(reason)
