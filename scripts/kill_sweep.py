@@ -79,7 +79,7 @@ class Sweep:
     """The command that is started again and again, and where it leaves its runs."""
 
     def __init__(self, folder: Path, arguments: argparse.Namespace) -> None:
-        self.folder, self.text = folder, folder / "text.txt"
+        self.folder, self.text, self.steps = folder, folder / "text.txt", arguments.steps
         draw = random.Random(0)
         self.text.write_text("\n".join(" ".join(draw.choices(WORDS, k=12)) + "." for _ in range(2000)))
         arms = "norm=rmsnorm,layernorm,scalenorm,dyt"
@@ -143,23 +143,21 @@ class Blow:
     """The next kill: of what, and when."""
 
     kind: str
-    at_once: bool
-    """Whether the time counts from the last blow or the start, and not from when there is a worker."""
-    delay_s: float
-    begin: float | None = None
+    after_s: float | None
+    """Seconds from the start or the last blow, be there something to lose or not; None: ``after_steps`` counts."""
+    after_steps: int
+    """Steps of all runs together."""
 
     @classmethod
-    def drawn(cls, draw: random.Random) -> "Blow":
-        """A random one; one of four may come before there is anything to lose."""
+    def drawn(cls, draw: random.Random, steps: int) -> "Blow":
+        """A random one, after as many steps as a run has at most."""
         kind = draw.choices(list(KINDS), list(KINDS.values()))[0]
-        at_once = kind in ("launcher", "group") and draw.random() < 0.25
-        return cls(kind, at_once, draw.uniform(0.0, 4.0 if at_once else 1.5))
+        early = kind in ("launcher", "group") and draw.random() < 0.25
+        return cls(kind, draw.uniform(0.0, 4.0) if early else None, draw.randint(0, steps))
 
-    def falls(self, leader: int, draw: random.Random) -> bool:
+    def falls(self, leader: int, seconds: float, steps: int, draw: random.Random) -> bool:
         """Kill, if it is time and there is something to kill."""
-        if self.begin is None and (self.at_once or victims("worker", leader)):
-            self.begin = time.monotonic()
-        if self.begin is None or time.monotonic() < self.begin + self.delay_s:
+        if seconds < self.after_s if self.after_s is not None else steps < self.after_steps:
             return False
         with contextlib.suppress(ProcessLookupError):
             if self.kind == "group":
@@ -171,20 +169,34 @@ class Blow:
         return False
 
 
+class Steps:
+    """Counts what the runs of an outputs folder do; what is cut off and done again counts twice."""
+
+    def __init__(self, outputs: Path) -> None:
+        self.outputs, self.known, self.total = outputs, collections.Counter[Path](), 0
+
+    def count(self) -> int:
+        """All so far."""
+        for file in self.outputs.glob("runs/*/metrics.jsonl"):
+            lines = file.read_bytes().count(b"\n")
+            self.total += max(0, lines - self.known[file])
+            self.known[file] = lines
+        return self.total
+
+
 def one_round(sweep: Sweep, outputs: Path, kills: int, draw: random.Random, tally: Tally) -> None:
     """Kill and start until every run is done; ``kills`` at most."""
     ended: dict[int, float] = {}
-    blow, spent = Blow.drawn(draw), 0
+    blow, steps, spent, last = Blow.drawn(draw, sweep.steps), Steps(outputs), 0, 0
     while True:
-        process = sweep.start(outputs)
+        process, began = sweep.start(outputs), time.monotonic()
         tally.starts += 1
-        blow.begin = None
         while process.poll() is None:
             watch(ended, tally)
-            if spent < kills and blow.falls(process.pid, draw):
-                spent += 1
+            done = steps.count()
+            if spent < kills and blow.falls(process.pid, time.monotonic() - began, done - last, draw):
                 tally.kills[blow.kind] += 1
-                blow = Blow.drawn(draw)
+                blow, spent, last, began = Blow.drawn(draw, sweep.steps), spent + 1, done, time.monotonic()
             time.sleep(0.02)
         ended[process.pid] = time.monotonic()
         if process.returncode == 0:
@@ -275,7 +287,8 @@ def main() -> None:
         outputs = sweep.folder / f"round-{tally.rounds}"
         one_round(sweep, outputs, left, draw, tally)
         compare(outputs, untouched, tally)
-        print(f"round {tally.rounds}: {tally.kills.total()} kills, {tally.starts} starts", flush=True)
+        took = time.monotonic() - began
+        print(f"round {tally.rounds}: {dict(tally.kills)}, {tally.starts} starts, {took:.0f} s", flush=True)
     assert not left_over(sweep.folder), left_over(sweep.folder)
     said = {
         **{f"kills of the {kind}": tally.kills[kind] for kind in KINDS},

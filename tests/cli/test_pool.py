@@ -110,7 +110,7 @@ def test_a_killed_worker_takes_its_run_alone_and_the_command_again_goes_on(
     start_lab, lab, words, outputs, tmp_path, monkeypatch
 ):
     sweep = ["train", "-m", *words("train.steps=150", "seed=1,2,3,4"), "hydra.launcher.n_jobs=2"]
-    process = start_lab(*sweep, timeout=300)
+    process = start_lab(*sweep)
     folder = wait_for_step(outputs, 20, timeout_s=300)
     attempt = json.loads((folder / "attempts.jsonl").read_text().splitlines()[0])
     os.kill(attempt["pid"], signal.SIGKILL)
@@ -148,9 +148,10 @@ class Config(rmsnorm.Config):
 
 
 def test_a_bug_in_a_worker_shows_its_traceback_at_the_launchers(lab, words, outputs, tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/broken.py").write_text(MINE)
     (tmp_path / "conf/norm").mkdir(parents=True)
-    (tmp_path / "conf/norm/mine.yaml").write_text("name: mine\neps: 1.0e-6\n")
+    (tmp_path / "conf/norm/mine.yaml").write_text("name: mine.broken\neps: 1.0e-6\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = lab("train", "-m", "--config-dir", tmp_path / "conf", *words("norm=rmsnorm,mine"), timeout=300)
     assert done.returncode == 1
