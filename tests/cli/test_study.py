@@ -22,6 +22,7 @@ study:
   gate: {{min_effect: {min_effect}}}
   tiers:
     smoke: {{report: 2}}
+    one: {{report: 1, lr: shared, verdicts: false}}
 """
 
 
@@ -47,9 +48,7 @@ def study(lab, words):
 
 
 def test_a_run_that_fails_fails_the_study(here, study, lab):
-    text = (
-        (here / "own/study/mine.yaml").read_text().replace("{norm: rmsnorm}", "{norm: rmsnorm, init_from: gone}")
-    )
+    text = (here / "own/study/mine.yaml").read_text().replace("{norm: rmsnorm}", "{norm: rmsnorm, init_from: gone}")
     (here / "own/study/mine.yaml").write_text(text)
     refused = study("tier=smoke")
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
@@ -99,18 +98,19 @@ def test_a_study_that_cannot_see_stops_after_its_baseline_and_goes_on_when_told(
 
 
 def test_an_edited_file_is_another_study(here, study, lab):
-    assert study("tier=smoke").returncode == 0
-    write(min_effect=99)
-    changed = (here / "own/study/mine.yaml").read_text().replace("3.0e-3", "2.0e-3")
-    (here / "own/study/mine.yaml").write_text(changed)
-    edited = study("tier=smoke")
+    assert study("tier=one").returncode == 0
+    file = here / "own/study/mine.yaml"
+    file.write_text(file.read_text().replace("norm: rmsnorm", "norm: scalenorm"))
+    edited = study("tier=one")
     assert edited.returncode == 0, edited.stderr
+    assert "declared otherwise before" in edited.stdout
+    assert "2 runs: 1 trained, 1 already done" in edited.stdout, "the baseline is the same run"
     studies = [one["study"] for one in json.loads(lab("status", "--format", "json").stdout)]
     assert len(studies) == len(set(studies)) == 2
-    assert all(one.startswith("mine-") for one in studies)
-    rates = [{run["lr"] for run in told(lab, one)["runs"]} for one in studies]
-    assert sorted(map(sorted, rates)) == [[1e-5, 2e-3, 30.0], [1e-5, 3e-3, 30.0]]
-    assert "declared otherwise before" in edited.stdout
+    norms = [
+        {word for run in told(lab, one)["runs"] for word in run["overrides"] if "norm=" in word} for one in studies
+    ]
+    assert sorted(map(sorted, norms)) == [["norm=layernorm", "norm=rmsnorm"], ["norm=layernorm", "norm=scalenorm"]]
 
 
 def test_values_to_sweep_over_do_not_go_with_a_study(here, study):
