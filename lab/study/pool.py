@@ -124,11 +124,12 @@ class Pool:
 
     def _those_that_ended(self) -> list[Worker]:
         """Wait until workers say something, and hear it; those that have ended."""
-        ends = {w.process.sentinel: w for w in self.workers if w.process.exitcode != LOST}
+        ends = [worker.process.sentinel for worker in self.workers if worker.process.exitcode != LOST]
         said = wait([*ends, *(worker.pipe for worker in self.workers)])
         heard = [worker for worker in self.workers if worker.pipe in said]
-        silent = [ends[end] for end in said if end in ends and ends[end] not in heard]  # a child has its pipe
-        return [worker for worker in heard if not _hear(worker)] + silent
+        silent = [worker for worker in self.workers if worker not in heard and worker.process.sentinel in said]
+        ended = [worker for worker in silent if worker.process.exitcode != LOST]  # and a child has its pipe
+        return [worker for worker in heard if not _hear(worker)] + ended
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

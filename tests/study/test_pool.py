@@ -106,6 +106,18 @@ def test_a_kill_takes_one_job_and_no_other(caplog):
     assert "killed by SIGKILL, perhaps for want of memory (in the run job 0)" in caplog.text
 
 
+def test_workers_outlive_their_server_and_the_next_gets_another():
+    ended = run(*(partial(do.kill_server, i) for i in range(4)))
+    assert [end.value for end in ended] == [0, 1, 2, 3]
+
+
+def test_a_worker_that_leaves_a_child_has_ended_all_the_same():
+    began = time.monotonic()
+    (ended,) = run(partial(do.leave_a_child, 30))
+    assert "SIGKILL" in str(ended.error)
+    assert time.monotonic() - began < 20
+
+
 def test_a_signal_for_a_worker_alone_stops_its_job_and_no_other():
     first, second = run(partial(do.kill_self, signal.SIGTERM), partial(do.answer, 1), at_once=1)
     assert str(first.error) == "stopped"
