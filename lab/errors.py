@@ -16,7 +16,7 @@ class ConfigError(LabError, ValueError):
     """
 
 
-class Held(LabError):
+class Held(LabError):  # noqa: N818 (nothing went wrong)
     """Another process trains the run; who waits finds it done."""
 
 

@@ -132,7 +132,7 @@ class LatentAttention(SoftmaxAttention):
         fold = cache is not None and self.folding_is_less(len(pos_T), len(pos_S))
         q_BTNH, k_BSKH, v_BSKH = (self.folded if fold else self.formed)(q_BTNH, c_BSL, k_BSH)
         bias = self.position.score_bias(turned_BTNH, pos_T, pos_S, self.scale)
-        # The kernels copy keys for each head where values have another width; the latents are shared by all of them.
+        # The kernels would copy the latents, which all heads share, for each head.
         attend = self._plain if fold else self.attend
         y_BTNH = attend(q_BTNH, k_BSKH, v_BSKH, pos_T, (pos_S,), bias)
         return self.out((self.values_of(y_BTNH) if fold else y_BTNH).flatten(2)), {}

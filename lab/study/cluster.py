@@ -92,7 +92,7 @@ class Cluster:
             submitted = list(self._submitted([call for _, call in jobs]))
         ids = ", ".join(dict.fromkeys(job.job_id.partition("_")[0] for job in submitted))
         if self.executor == "slurm":
-            log.info("%d runs are with Slurm as job %s", len(jobs), ids)
+            log.info("%s with Slurm as job %s", _runs(len(jobs), "is", "are"), ids)
         ended: dict[int, Ended] = {}
         try:
             for index, end in self._ends(submitted):
@@ -101,7 +101,8 @@ class Cluster:
                     log.error("%s (in the run %s)", one_line(end.error), jobs[index][0])
         except KeyboardInterrupt:
             if self.executor == "slurm":
-                log.warning("%d runs go on in Slurm; `scancel %s` ends them", len(jobs) - len(ended), ids)
+                left = len(jobs) - len(ended)
+                log.warning("%s on in Slurm; `scancel %s` ends what is left", _runs(left, "goes", "go"), ids)
             else:
                 for job in submitted:
                     job.cancel()
@@ -146,6 +147,10 @@ class Cluster:
         arrays = ",".join({id.partition("_")[0] for id in ids})
         answer = _ask("squeue", "--noheader", "--array", f"--jobs={arrays}", "--format=%i")
         return ids if answer is None else ids & set(answer.split())
+
+
+def _runs(n: int, one: str, several: str) -> str:
+    return f"1 run {one}" if n == 1 else f"{n} runs {several}"
 
 
 def _ask(*command: str) -> str | None:

@@ -63,7 +63,7 @@ def job():
 
     def read(process):
         line = process.stdout.readline()
-        assert "are with Slurm as job" in line, line + process.stderr.read()
+        assert "with Slurm as job" in line, line + process.stderr.read()
         return line.split()[-1]
 
     return read

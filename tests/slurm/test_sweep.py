@@ -158,7 +158,7 @@ def test_whoever_stops_waiting_leaves_the_jobs_and_finds_them_done(start_lab, la
     process.terminate()
     _, errors = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 143
-    assert f"1 runs go on in Slurm; `scancel {number}` ends them" in errors
+    assert f"1 run goes on in Slurm; `scancel {number}` ends what is left" in errors
     again = lab(*sweep(*runs), timeout=TIMEOUT_S)
     assert again.returncode == 0, again.stderr
     assert "1 run: 0 trained, 1 already done" in again.stdout
