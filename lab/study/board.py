@@ -57,7 +57,7 @@ class Watch:
     def _said(self, entry: Entry, old: State, new: State) -> list[str]:
         run = f"{name(entry)}  run {entry.id}"
         if new.status == "running":
-            return [f"{self._place()}  {run} begun" + (f" again, from step {new.step}" if new.step else "")]
+            return [f"{self._place()}  {run} begun" + (f" again, from step {new.step}" if new.attempts > 1 else "")]
         if new.status == "done":
             took = f", {new.seconds:.0f} s" if new.seconds is not None else ""
             return [f"{self._place()}  {run} done: loss {new.loss:.4f}{took}"]

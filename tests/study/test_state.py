@@ -114,7 +114,8 @@ def test_the_board_says_each_thing_once(folder):
     assert watch.look() == []
     with folder.locked():
         step(folder, 1, 2)
-        begin(folder, commit=None)
+        for _ in range(2):
+            begin(folder, commit=None)
         (line,) = watch.look()
         assert line == "[0/2]  arm seed=0  run a begun again, from step 2"
         assert watch.look() == []
