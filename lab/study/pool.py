@@ -190,12 +190,15 @@ def _in_words(saved: int) -> str:
 
 def _ensure_server() -> None:
     """Start the fork server unless it runs, deaf to the signals that go to a whole group; workers listen again."""
-    multiprocessing.set_forkserver_preload(
-        [*PRELOAD, *(name for name in list(sys.modules) if name.partition(".")[0] in ALIKE)]
-    )
+    known = [name for name in list(sys.modules) if name.partition(".")[0] in ALIKE]
+    multiprocessing.set_forkserver_preload([*PRELOAD, *known])
     resource_tracker.ensure_running()  # it unblocks signals
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    environment = dict(os.environ)
+    os.environ |= {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
-        forkserver.ensure_running()
+        forkserver.ensure_running()  # it would look for modules in the current folder first, as no launcher does
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        os.environ.clear()
+        os.environ.update(environment)

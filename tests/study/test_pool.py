@@ -226,8 +226,9 @@ def launcher(tmp_path):
     (tmp_path / "launcher.py").write_text(LAUNCHER)
     path = f"{tmp_path}:{Path(__file__).parent.parent}"
     command = [sys.executable, str(tmp_path / "launcher.py"), str(tmp_path)]
-    return lambda *preload: subprocess.Popen(
+    return lambda *preload, **options: subprocess.Popen(
         [*command, *preload],
+        **options,
         env={**os.environ, "PYTHONPATH": path},
         start_new_session=True,
         stdout=subprocess.PIPE,
@@ -245,6 +246,15 @@ def test_workers_end_when_their_launcher_is_killed(tmp_path, launcher):
     process.communicate()
     assert all(gone(pid) for pid in group)
     assert [path.name for path in tmp_path.glob("*.stopped")] == ["0.stopped"]  # the other was ended by force
+
+
+def test_modules_are_those_of_the_launcher_and_not_those_that_lie_around(tmp_path, launcher):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/decimal.py").write_text("raise SystemExit('not mine')")
+    process = launcher("decimal", cwd=tmp_path / "here")
+    wait_for(tmp_path, "*.begun", 2)
+    process.kill()
+    assert process.communicate() == ("", "")
 
 
 SLOW = """
