@@ -217,7 +217,8 @@ class Sweep:
         left = self.manifest.expected - len(trained) - len(done) - len(failed)
         parts += [f"{left} left"] if left > 0 else []
         n = self.manifest.expected
-        summary = f"{n} run{'' if n == 1 else 's'}: {', '.join(parts)}. `lab table` shows them."
+        table = "lab table" if self.manifest.declared is None else f"lab table {self.manifest.name}"
+        summary = f"{n} run{'' if n == 1 else 's'}: {', '.join(parts)}. `{table}` shows them."
         if failed:
             raise LabError(f"{summary} The same command goes on with what is left")
         log.info("%s", summary)
