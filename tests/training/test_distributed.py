@@ -26,6 +26,16 @@ LONG = ("train.steps=80", "train.eval_every=null")
 PATIENCE_S = 300
 """Seconds until a test gives up: several processes start here, on machines that may be busy."""
 
+MEAN_LSE = (
+    "stability=[qk_norm,z_loss]",
+    "stability.z_loss.variant=squared_mean_lse",
+    "stability.z_loss.weight=1",
+    "init=normal",
+    "init.std=0.3",
+    "optim.grad_clip=100",
+)
+"""A penalty on a mean over what is computed at once, where it differs from one half of a batch to the other."""
+
 VARIANTS = {
     "default": ("train.eval_every=4",),
     "tied": (
@@ -33,20 +43,9 @@ VARIANTS = {
         "regularization=dropout",
         *(f"regularization.dropout.{place}=0" for place in ("embed", "attention", "residual")),
     ),
-    "mean-lse": (
-        "stability=[qk_norm,z_loss]",
-        "stability.z_loss.variant=squared_mean_lse",
-        "stability.z_loss.weight=0.1",
-        "train.batch_size=8",
-    ),
+    "mean-lse": MEAN_LSE,
     "dsa": ("attn=dsa", "attn.top_k=8", "model.n_layers=2"),
-    "accumulated": (
-        "train.batch_size=8",
-        "train.micro_batch_size=2",
-        "stability=z_loss",
-        "stability.z_loss.variant=squared_mean_lse",
-        "stability.z_loss.weight=0.1",
-    ),
+    "accumulated": (*MEAN_LSE, "train.batch_size=8", "train.micro_batch_size=2"),
 }
 
 
