@@ -233,7 +233,9 @@ def test_outputs_that_cannot_be_made_are_said_once(place, extra, here, run, monk
     [
         (["train", "norm=rmsnrom"], 1),
         pytest.param(["train", *SMALL.split(), "norm.eps=-1"], 1, marks=pytest.mark.slow),
-        pytest.param(["train", "-m", *SMALL.split(), "norm=rmsnorm,none", "norm.eps=1"], 1, marks=pytest.mark.slow),
+        pytest.param(
+            ["train", "-m", *SMALL.split(), "norm=rmsnorm,none", "norm.eps=-1"], 1, marks=pytest.mark.slow
+        ),
         pytest.param(["train", "--nonsense"], 2, marks=pytest.mark.slow),
     ],
     ids=["compose", "decode", "sweep", "option"],
