@@ -131,10 +131,10 @@ def test_what_was_to_be_kept_is_kept(gc, train):
 def test_a_run_that_is_not_done_is_left_alone(gc, train, outputs, monkeypatch):
     real = loop.train_step
 
-    def killed_in_step_13(config, state, batches):
+    def killed_in_step_13(config, state, *rest):
         if state.step == 12:
             raise SystemExit  # as sudden as kill -9: nobody catches it
-        return real(config, state, batches)
+        return real(config, state, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(loop, "train_step", killed_in_step_13)
