@@ -119,17 +119,7 @@ WRONG = [
     ("resume-two", "resume a b", 2, ["'b' is not an option or argument here"]),
 ]
 
-FAST = {
-    "after",
-    "gc-option",
-    "on-error-run",
-    "glob",
-    "study-modeless",
-    "status",
-    "status-none",
-    "retry",
-    "resume-study",
-}
+FAST = {"gc-option", "on-error-run", "study-modeless", "status", "retry", "resume-study"}
 """Rows that between them go every way to a message: Hydra takes its time for each, so the others are slow."""
 
 

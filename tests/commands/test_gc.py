@@ -121,6 +121,7 @@ def test_a_run_of_an_earlier_version(gc, train):
     assert train().was_done
 
 
+@pytest.mark.slow
 def test_what_was_to_be_kept_is_kept(gc, train):
     folder = train("checkpoint.after=all").folder
     before = contents(folder)
@@ -183,6 +184,7 @@ def test_weights_that_nobody_starts_from_go_when_asked(gc, train):
     assert train("norm=layernorm", f"init_from={source}").was_done
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_not_made_worse(gc, train, caplog):
     folder = train("checkpoint.after=all").folder
     as_before(folder)

@@ -60,6 +60,7 @@ def test_none_are_kept(train, config):
     assert load_model(RunFolder(folder)).step == 20
 
 
+@pytest.mark.slow
 def test_a_run_that_has_not_ended_keeps_everything(kill_at, train, outputs, elsewhere):
     kill_at(13, "checkpoint.after=none")
     folder = the_run(outputs)
@@ -71,7 +72,8 @@ def test_a_run_that_has_not_ended_keeps_everything(kill_at, train, outputs, else
     assert_same(folder, elsewhere())
 
 
-@pytest.mark.parametrize("after", [pytest.param("none", marks=pytest.mark.slow), "weights"])
+@pytest.mark.slow
+@pytest.mark.parametrize("after", ["none", "weights"])
 def test_a_diverged_run(train, after):
     diverging = ("optim.lr=1000", "optim.grad_clip=null", "train.steps=40", f"checkpoint.after={after}")
     trained = train(*diverging)
@@ -154,6 +156,7 @@ def test_only_the_result_is_lost(train, elsewhere):
     assert_same(folder, elsewhere())
 
 
+@pytest.mark.slow
 def test_a_run_of_an_earlier_version(train):
     folder = train().folder
     path = folder / "config.json"

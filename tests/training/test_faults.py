@@ -73,6 +73,7 @@ def test_a_cache_that_is_full(small_cache, train, elsewhere, outputs):
     assert_same(the_run(outputs), elsewhere())
 
 
+@pytest.mark.slow
 def test_a_cache_that_is_read_only(small_cache, train, outputs):
     assert mount("-o", "remount,ro", small_cache).returncode == 0
     with pytest.raises(LabError, match=r"^cannot write the cache at /.*: Read-only file system; set LAB_CACHE"):
@@ -173,6 +174,7 @@ def test_another_commit_between_two_starts(monkeypatch, kill_at, train, outputs,
     assert (env()["commit"], env()["earlier"]) == ("cccc", [])
 
 
+@pytest.mark.slow
 def test_another_commit_before_the_first_checkpoint_has_left_no_trace(monkeypatch, kill_at, train, outputs):
     monkeypatch.setattr(summary, "commit", lambda: "aaaa")
     kill_at(4)
