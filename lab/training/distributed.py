@@ -273,7 +273,10 @@ def _join(wanted: Device) -> Joined:
             )
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     try:
-        store, rank, size = next(rendezvous("env://"))
+        found, rank, size = next(rendezvous("env://"))
+        store = PrefixStore(
+            f"lab/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", found
+        )  # it outlives restarts
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if device is Device.cuda else "gloo",
             store=store,
@@ -286,7 +289,7 @@ def _join(wanted: Device) -> Joined:
             f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but the other ranks cannot be joined ({one_line(error)}): "
             "torchrun -m lab train … starts them"
         ) from error
-    return Joined(rank, size, here, PrefixStore("lab", store))
+    return Joined(rank, size, here, store)
 
 
 def ignore_signals() -> None:

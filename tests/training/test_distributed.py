@@ -54,8 +54,15 @@ def torchrun(words):
     """Start ``lab train`` on several ranks, in a session of its own; all is killed when the test ends."""
     started = []
 
-    def start(*overrides, ranks=2, entry=("-m", "lab"), **environment):
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
+    def start(*overrides, ranks=2, options=(), entry=("-m", "lab"), **environment):
+        launcher = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            f"--nproc_per_node={ranks}",
+            *options,
+        ]
         process = subprocess.Popen(
             [*launcher, *map(str, entry), "train", *words(*overrides)],
             stdout=subprocess.PIPE,
@@ -249,7 +256,8 @@ from lab.training import loop
 real = loop.train_step
 
 def train_step(config, state, *others):
-    if os.environ["RANK"] == "{rank}" and state.step == 6:
+    first_try = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    if os.environ["RANK"] == "{rank}" and state.step == 6 and first_try:
         {fault}
     return real(config, state, *others)
 
@@ -290,6 +298,17 @@ def test_one_that_fails_ends_all(trained, train, outputs, tmp_path, rank, fault,
     assert "Traceback" in (folder / "run.log").read_text()
     assert train().result["ranks"] == [2, 1]
     assert resumed_from(folder) == [5]
+
+
+@pytest.mark.slow
+def test_torchrun_begins_again(trained, elsewhere, outputs, tmp_path):
+    """Its store knows of the first time; the ranks of the second do not listen to it."""
+    script = tmp_path / "faulty.py"
+    script.write_text(FAULTY.format(rank=1, fault=FAULTS["killed"][1]))
+    trained(entry=(script,), options=("--max-restarts=1",))
+    folder = the_run(outputs)
+    assert resumed_from(folder) == [5]
+    assert_close(folder, elsewhere())
 
 
 @pytest.mark.slow
