@@ -124,7 +124,7 @@ def test_a_killed_worker_takes_its_run_alone_and_the_command_again_goes_on(
     assert "4 runs: 1 trained, 3 already done" in done.stdout
     assert resumed_from(folder)
     monkeypatch.setenv("LAB_OUTPUTS", str(tmp_path / "untouched"))
-    assert lab(*sweep, "hydra/launcher=basic", timeout=300).returncode == 0
+    assert lab(*sweep[:-1], "hydra/launcher=basic", timeout=300).returncode == 0
     for path in (outputs / "runs").iterdir():
         assert_same(path, tmp_path / "untouched" / "runs" / path.name)
 
