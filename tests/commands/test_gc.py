@@ -95,6 +95,7 @@ def test_nothing_is_there(gc, outputs):
     assert not outputs.exists()
 
 
+@pytest.mark.slow
 def test_a_run_of_an_earlier_version(gc, train):
     folder = train("checkpoint.after=all").folder
     as_before(folder)

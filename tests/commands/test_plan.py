@@ -89,6 +89,7 @@ def test_a_page_for_people(call):
     assert "larger than study.gate.min_effect 0.001: " in " ".join(page.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
@@ -108,6 +109,7 @@ def test_a_wrong_line_is_refused(call, argv, says):
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_arms_that_come_to_the_same_run_are_refused(words):
     default, same, other = (
         priced(Arm(name, tuple(words(*own))))
@@ -118,6 +120,7 @@ def test_arms_that_come_to_the_same_run_are_refused(words):
         refuse_twins("mine", [default, other, same])
 
 
+@pytest.mark.slow
 def test_a_run_at_another_rate_is_found_by_its_own_id(words, train):
     arm = Arm("x", tuple(words("norm=dyt")))
     trained = train("norm=dyt", "optim.lr=0.0123", "seed=7")

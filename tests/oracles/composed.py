@@ -23,7 +23,7 @@ def _choices(name: str) -> dict[str, Any]:
     """Group to choice: those of conf/train.yaml, some overridden by the preset."""
     chosen: dict[str, Any] = {}
     for entry in _file("train.yaml")["defaults"]:
-        if isinstance(entry, dict) and not next(iter(entry)).startswith("override "):
+        if isinstance(entry, dict) and not next(iter(entry)).startswith(("override ", "optional ")):
             chosen |= entry
     for entry in _file(f"preset/{name}.yaml")["defaults"]:
         if isinstance(entry, dict):

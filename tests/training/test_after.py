@@ -40,6 +40,7 @@ def test_weights_alone_are_kept(train, elsewhere):
         assert torch.equal(a, b)
 
 
+@pytest.mark.slow
 def test_none_are_kept(train, config):
     trained = train("checkpoint.after=none")
     folder = trained.folder
@@ -85,6 +86,7 @@ def test_a_diverged_run(train, after):
         assert load_model(RunFolder(trained.folder)).result["status"] == "diverged"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [pytest.param("none", marks=pytest.mark.slow), "weights"])
 def test_a_kill_after_the_result_loses_nothing(monkeypatch, train, elsewhere, after):
     class Killed(BaseException):

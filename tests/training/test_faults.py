@@ -109,6 +109,7 @@ def test_a_result_that_is_torn_is_made_again(train, elsewhere):
     assert_same(folder, elsewhere())
 
 
+@pytest.mark.slow
 def test_a_clock_that_goes_back(monkeypatch, kill_at, train, elsewhere, outputs):
     """Each look at it is an hour earlier than the one before, and files are older than those they were made of."""
     now = [datetime(2030, 1, 1, tzinfo=UTC)]
@@ -148,6 +149,7 @@ def test_nothing_takes_time_by_the_clock_on_the_wall():
     assert {stem for stem, _ in found} <= {"attempts", "manifest"}, found
 
 
+@pytest.mark.slow
 def test_another_commit_between_two_starts(monkeypatch, kill_at, train, outputs, caplog, capsys):
     def under(commit):
         monkeypatch.setattr(summary, "commit", lambda: commit)
