@@ -155,7 +155,7 @@ class Blow:
         early = kind in ("launcher", "group") and draw.random() < 0.25
         return cls(kind, draw.uniform(0.0, 4.0) if early else None, draw.randint(0, steps))
 
-    def falls(self, leader: int, seconds: float, steps: int, draw: random.Random) -> bool:
+    def falls(self, leader: int, seconds: float, steps: int) -> bool:
         """Kill, if it is time and there is something to kill."""
         if seconds < self.after_s if self.after_s is not None else steps < self.after_steps:
             return False
@@ -164,7 +164,7 @@ class Blow:
                 os.killpg(leader, signal.SIGKILL)
                 return True
             if found := victims(self.kind, leader):
-                os.kill(draw.choice(found), signal.SIGKILL)
+                os.kill(random.choice(found), signal.SIGKILL)
                 return True
         return False
 
@@ -194,7 +194,7 @@ def one_round(sweep: Sweep, outputs: Path, kills: int, draw: random.Random, tall
         while process.poll() is None:
             watch(ended, tally)
             done = steps.count()
-            if spent < kills and blow.falls(process.pid, time.monotonic() - began, done - last, draw):
+            if spent < kills and blow.falls(process.pid, time.monotonic() - began, done - last):
                 tally.kills[blow.kind] += 1
                 blow, spent, last, began = Blow.drawn(draw, sweep.steps), spent + 1, done, time.monotonic()
             time.sleep(0.02)
@@ -242,6 +242,7 @@ def result(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "result.json").read_text())
     assert found["status"] == "done", f"{folder}: {found['status']}"
     del found["tokens_per_s"], found["peak_memory_mib"], found["env"]["commit"]
+    found["env"].pop("earlier", None)  # commits, where one was made meanwhile
     return found
 
 
@@ -276,6 +277,7 @@ def main() -> None:
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="lab-kill-"))
     folder.mkdir(parents=True, exist_ok=True)
     sweep, tally, draw = Sweep(folder.resolve(), arguments), Tally(), random.Random(arguments.seed)
+    random.seed(arguments.seed)
     untouched = sweep.folder / "untouched"
     began = time.monotonic()
     process = sweep.start(untouched)
