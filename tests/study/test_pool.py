@@ -59,6 +59,7 @@ def test_values_come_back_in_order_each_from_a_process_of_its_own():
     assert len({*pids, os.getpid()}) == 6
 
 
+@pytest.mark.slow
 def test_as_many_at_once_as_there_are_slots_and_each_in_its_own(tmp_path):
     gpus = [{"CUDA_VISIBLE_DEVICES": "3"}, {"CUDA_VISIBLE_DEVICES": "5"}]
     jobs = (Job(str(i), partial(do.mark, tmp_path, str(i), 0.1)) for i in range(6))
@@ -71,6 +72,7 @@ def test_as_many_at_once_as_there_are_slots_and_each_in_its_own(tmp_path):
     assert any(before[1] > after[0] for before, after in itertools.pairwise(spans))  # two were
 
 
+@pytest.mark.slow
 def test_the_next_job_is_made_while_the_one_before_runs(tmp_path):
     made = []
 
@@ -106,11 +108,13 @@ def test_a_kill_takes_one_job_and_no_other(caplog):
     assert "killed by SIGKILL, perhaps for want of memory (in the run job 0)" in caplog.text
 
 
+@pytest.mark.slow
 def test_workers_outlive_their_server_and_the_next_gets_another():
     ended = run(*(partial(do.kill_server, i) for i in range(4)))
     assert [end.value for end in ended] == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_worker_that_leaves_a_child_has_ended_all_the_same():
     began = time.monotonic()
     (ended,) = run(partial(do.leave_a_child, 30))
@@ -146,7 +150,14 @@ def later(folder, pattern, count, act):
     return thread
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
+    ],
+)
 def test_a_signal_stops_every_worker_and_nothing_starts(tmp_path, number):
     before = signal.getsignal(number)
     jobs = [partial(do.wait_for_stop, tmp_path, str(i)) for i in range(5)]
@@ -159,6 +170,7 @@ def test_a_signal_stops_every_worker_and_nothing_starts(tmp_path, number):
     assert sorted(path.name for path in tmp_path.glob("*")) == ["0.begun", "0.stopped", "1.begun", "1.stopped"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_hears_it_twice_still_saves(tmp_path):
     """As when a whole group is signalled, and its leader hands the signal on."""
 
@@ -174,6 +186,7 @@ def test_a_worker_that_hears_it_twice_still_saves(tmp_path):
     assert (tmp_path / "0.stopped").exists()
 
 
+@pytest.mark.slow
 def test_a_second_signal_acts_at_once(tmp_path):
     def twice():
         os.kill(os.getpid(), signal.SIGINT)
@@ -189,6 +202,7 @@ def test_a_second_signal_acts_at_once(tmp_path):
     assert gone(int((tmp_path / "0.begun").read_text()))
 
 
+@pytest.mark.slow
 def test_a_mistake_of_the_launcher_leaves_no_worker(tmp_path):
     def jobs():
         yield Job("0", partial(do.wait_for_stop, tmp_path, "0"))
@@ -237,6 +251,7 @@ def launcher(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_workers_end_when_their_launcher_is_killed(tmp_path, launcher):
     process = launcher()
     workers = [int(path.read_text()) for path in wait_for(tmp_path, "*.begun", 2)]
@@ -248,6 +263,7 @@ def test_workers_end_when_their_launcher_is_killed(tmp_path, launcher):
     assert [path.name for path in tmp_path.glob("*.stopped")] == ["0.stopped"]  # the other was ended by force
 
 
+@pytest.mark.slow
 def test_modules_are_those_of_the_launcher_and_not_those_that_lie_around(tmp_path, launcher):
     (tmp_path / "here").mkdir()
     (tmp_path / "here/decimal.py").write_text("raise SystemExit('not mine')")
@@ -264,6 +280,7 @@ time.sleep(1.0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_group_is_signalled_while_the_fork_server_starts(tmp_path, launcher, number):
     (tmp_path / "slow.py").write_text(SLOW)
