@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from lab.config import RunConfig
-from lab.errors import ConfigError, Held, LabError
+from lab.errors import ConfigError, Held, LabError, one_line
 from lab.paths import runs_dir
+from lab.runs.attempts import note_ending
 from lab.study.board import board
 from lab.study.cell import Cell, Stage
 from lab.study.expand import Results
@@ -178,6 +179,8 @@ class Sweep:
                     self.trained += [] if job.was_done else [entry.id]
                     left.remove(entry)
                 elif not isinstance(job.error, Held):
+                    if not entry.folder.is_locked():  # a killed process could not say so itself
+                        note_ending(entry.folder, one_line(job.error))
                     tries[entry.id] += 1
                     if tries[entry.id] > self.settings.retries:
                         left.remove(entry)

@@ -8,6 +8,7 @@ import pytest
 
 from lab.errors import ConfigError, Held, LabError
 from lab.paths import runs_dir
+from lab.runs.attempts import attempts, begin
 from lab.runs.store import RunFolder
 from lab.study import sweeper
 from lab.study.cell import Cell, Stage
@@ -109,6 +110,15 @@ def test_a_failure_costs_one_run_and_the_exit_status():
     with pytest.raises(LabError, match=r"3 runs: 2 trained, 0 already done, 1 failed\."):
         go(host, "a=1 seed=1", "a=1 seed=2", "a=1 seed=3")
     assert go(host, "a=1 seed=1", "a=1 seed=2", "a=1 seed=3").trained == ["a1-1"]
+
+
+def test_how_a_killed_process_ended_is_noted():
+    folder = RunFolder(runs_dir() / "a1-1")
+    folder.path.mkdir(parents=True)
+    begin(folder, commit=None)
+    with pytest.raises(LabError, match="1 failed"):
+        go(Host(fails={"a1-1": 1}), "a=1 seed=1", "a=1 seed=2")
+    assert [attempt.reason for attempt in attempts(folder)] == ["out of luck"]
 
 
 @pytest.mark.parametrize(("allowed", "works"), [(1, False), (2, True)])
