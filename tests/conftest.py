@@ -5,6 +5,7 @@ import itertools
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,10 @@ import pytest
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before anything imports torch
 os.environ["HYDRA_FULL_ERROR"] = "1"
+
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) == signal.SIG_IGN:  # as under nohup; what tests start would inherit it
+        signal.signal(number, handler)
 
 if "PYTEST_XDIST_WORKER" not in os.environ or "LAB_TEST_CACHE" not in os.environ:  # workers share their parent's
     os.environ["LAB_TEST_CACHE"] = tempfile.mkdtemp(prefix="lab-test-cache-")
