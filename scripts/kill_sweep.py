@@ -33,22 +33,7 @@ KINDS = {"worker": 6, "launcher": 2, "group": 2, "fork server": 1}
 LINGER_S = 15.0
 """How long a process may outlive its launcher."""
 
-WORDS = (
-    "the",
-    "model",
-    "run",
-    "loss",
-    "step",
-    "norm",
-    "seed",
-    "head",
-    "of",
-    "in",
-    "grows",
-    "falls",
-    "holds",
-    "ends",
-)
+WORDS = "the model run loss step norm seed head of in grows falls holds ends"
 
 
 @dataclass
@@ -81,7 +66,7 @@ class Sweep:
     def __init__(self, folder: Path, arguments: argparse.Namespace) -> None:
         self.folder, self.text, self.steps = folder, folder / "text.txt", arguments.steps
         draw = random.Random(0)
-        self.text.write_text("\n".join(" ".join(draw.choices(WORDS, k=12)) + "." for _ in range(2000)))
+        self.text.write_text("\n".join(" ".join(draw.choices(WORDS.split(), k=12)) + "." for _ in range(2000)))
         arms = "norm=rmsnorm,layernorm,scalenorm,dyt"
         seeds = ",".join(str(seed) for seed in range(1, arguments.runs // 4 + 1))
         self.command = [

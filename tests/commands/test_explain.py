@@ -106,6 +106,7 @@ def test_a_run_that_was_begun(explain, config):
     assert explain()["status"] == "diverged"
 
 
+@pytest.mark.slow
 def test_the_page_has_the_same_facts_and_fits(explain):
     chosen = ("stability=[qk_norm,z_loss]", "regularization=[dropout,weight_decay]")
     facts, page = explain(*chosen), explain(*chosen, page=True)

@@ -130,6 +130,7 @@ def test_what_was_to_be_kept_is_kept(gc, train):
     assert contents(folder) == before
 
 
+@pytest.mark.slow
 def test_a_run_that_is_not_done_is_left_alone(gc, train, outputs, monkeypatch):
     real = loop.train_step
 

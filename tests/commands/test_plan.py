@@ -44,6 +44,7 @@ def plan(call):
     return plan
 
 
+@pytest.mark.slow
 def test_a_plan_counts_runs_and_says_what_can_be_seen(plan):
     facts = plan("study=norms", "tier=smoke", "--no-trial")
     assert [arm["name"] for arm in facts["arms"]] == ARMS

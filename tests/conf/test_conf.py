@@ -131,6 +131,7 @@ def test_every_module_says_what_it_is_and_where_it_comes_from(group, name):
         assert re.search(r"arXiv:\d{4}\.\d{4,5}\b|\breport\b", module.__doc__), module.__doc__
 
 
+@pytest.mark.slow
 def test_the_order_of_combined_choices_does_not_matter():
     one, other = (compose_config([f"stability=[{names}]"]) for names in ("z_loss,qk_norm", "qk_norm,z_loss"))
     assert one == other

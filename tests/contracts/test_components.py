@@ -38,6 +38,7 @@ def objective(net, ids):
 
 @every_choice
 @also_bf16
+@pytest.mark.slow
 def test_the_residual_stream_keeps_its_shape_and_stays_fp32(choice, precision):
     net, ids = model(**chosen(choice)), tokens()
     streams = []
@@ -106,6 +107,7 @@ def test_a_build_depends_on_its_seed_alone_and_has_what_the_outline_says(choice)
 @torch.no_grad()
 @every_choice
 @also_tied
+@pytest.mark.slow
 def test_the_state_holds_all_and_evaluation_has_no_noise(choice, tied):
     source, target = (model(**chosen(choice), tied=tied, seed=seed).eval() for seed in (1, 2))
     shaken(source)

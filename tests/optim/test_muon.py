@@ -76,6 +76,7 @@ def test_the_rest_is_adamws():
     torch.testing.assert_close(ends[0], ends[1], rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_which_parameter_goes_where(config):
     from lab.training.plan import plan
     from lab.training.state import new_state

@@ -94,6 +94,7 @@ def test_a_launcher_on_another_host_says_nothing_of_a_process_of_this_number(fol
     assert attempts(folder)[0].reason == "killed by SIGKILL"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", range(0, 300, 7))
 def test_a_torn_line_costs_no_other(folder, kept):
     begin(folder, commit="a").end("partial", "stopped by SIGTERM")

@@ -18,6 +18,7 @@ def told(outputs):
     return [(one.from_step, one.status, one.reason) for one in found]
 
 
+@pytest.mark.slow
 def test_killed_stopped_and_done(kill_at, at_step, monkeypatch, train, outputs):
     kill_at(7)
     assert told(outputs) == [(0, "killed", None)]

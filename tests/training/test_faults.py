@@ -85,6 +85,7 @@ def test_a_cache_that_is_read_only(small_cache, train, outputs):
     assert train("seed=2").result["status"] == "done"  # what is there needs no writing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["train.bin", pytest.param("val.bin", marks=pytest.mark.slow)])
 def test_flipped_bytes_in_the_cache(own_cache, train, elsewhere, outputs, caplog, name):
     train("seed=2")

@@ -66,6 +66,7 @@ def test_gradients_are_those_of_autograd(begin):
         assert (found[name] - parameter.grad).norm() <= 1e-5 * parameter.grad.norm(), name
 
 
+@pytest.mark.slow
 def test_clipping(begin):
     config, state, batches = begin("optim.grad_clip=0.01")
     _, grads = gradients((config, state, batches))

@@ -18,6 +18,7 @@ SECTION = ModelConfig(
 
 
 @torch.no_grad()
+@pytest.mark.slow
 @pytest.mark.parametrize("attn", choices.names("attn"))
 @pytest.mark.parametrize("path", PATHS)
 def test_heads_need_not_fill_the_model(attn, path):
