@@ -25,32 +25,35 @@ def main(argv: list[str]) -> int:
     paths: list[Path] = options.paths or [runs_dir()]
     if not options.paths and not paths[0].exists():
         return _no_runs(paths)
-    records, damaged, missing = _read(paths)
+    records, damaged, missing, studies = _read(paths)
     for file in damaged:
         print(f"lab table: {file}: not the result of a run, left out", file=sys.stderr)
     if not records:
         return _no_runs(paths)
     if options.format == "json":
-        print(as_json(records))
+        print(as_json(records, in_order=studies))
     else:
-        print(as_text(records, width=shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print(as_text(records, width=width, in_order=studies))
     for line in missing:
         print(f"lab table: {line}", file=sys.stderr)
     return 0
 
 
-def _read(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path], list[str]]:
-    """The results under the paths, files that are none, and what studies among the paths still lack.
+def _read(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path], list[str], bool]:
+    """The results under the paths, files that are none, what studies still lack, and whether all paths are studies.
 
     Raises:
         LabError: a path is missing or cannot be read.
     """
     folders: list[Path] = []
     missing: list[str] = []
+    studies = True
     for path in paths:
         manifest = read_manifest(path) if path.is_dir() else None if path.exists() else named(str(path))
         if manifest is None:
             folders.append(path)
+            studies = False
             continue
         runs = {entry.id: entry for entry in manifest.runs if entry.cell.role == "report"}
         folders += [entry.folder.path for entry in runs.values() if entry.folder.result() is not None]
@@ -62,7 +65,7 @@ def _read(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path], list
                 f"lab resume {manifest.label}"
             )
     records, damaged = read_results(folders)
-    return records, damaged, missing
+    return records, damaged, missing, studies
 
 
 def _parser() -> Parser:

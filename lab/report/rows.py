@@ -80,10 +80,10 @@ class Row:
     """Final losses, in the order of ``seeds``."""
 
 
-def rows(records: Iterable[Record]) -> list[Row]:
-    """Fold runs into rows, in the natural order of the labels, never by loss."""
+def rows(records: Iterable[Record], *, in_order: bool = False) -> list[Row]:
+    """Fold runs into rows, in the natural order of the labels or in that of the runs, never by loss."""
     found: list[Row] = []
-    for variant in variants(records):
+    for variant in variants(records, in_order=in_order):
         found.append(_row(variant, found[0] if found else None))
     return found
 

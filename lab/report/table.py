@@ -38,9 +38,9 @@ class _Column:
     left: bool = False
 
 
-def as_json(records: Sequence[Record]) -> str:
+def as_json(records: Sequence[Record], *, in_order: bool = False) -> str:
     """The table as strict JSON: rows, why runs failed or diverged, and warnings."""
-    found = rows(records)
+    found = rows(records, in_order=in_order)
     table = {
         "rows": [asdict(row) for row in found],
         "reasons": reasons(records),
@@ -49,15 +49,16 @@ def as_json(records: Sequence[Record]) -> str:
     return json.dumps(table, indent=2, allow_nan=False, ensure_ascii=False)
 
 
-def as_text(records: Sequence[Record], *, width: int | None = None) -> str:
+def as_text(records: Sequence[Record], *, width: int | None = None, in_order: bool = False) -> str:
     """The table as text, and below it why runs failed, what they share, and warnings.
 
     Args:
         records: the runs, at least one.
         width: columns of the terminal. A table that is wider is set in panels: losses, spikes, costs. None,
             as for a file or a pipe, always gives a single panel. Rows are never broken.
+        in_order: whether rows come in the order of the runs, as those of a study do, and not of their labels.
     """
-    found = rows(records)
+    found = rows(records, in_order=in_order)
     for layout in _LAYOUTS:
         blocks = [_panel(found, panels) for panels in layout]
         if width is None or max(map(_width, blocks)) <= width:

@@ -70,8 +70,10 @@ class _Group:
         return _canonical(s for s in self.settings if s.key.partition(".")[0] in HASHED)
 
 
-def variants(records: Iterable[Record]) -> list[Variant]:
-    """Group runs into variants, in the natural order of their labels."""
+def variants(records: Iterable[Record], *, in_order: bool = False) -> list[Variant]:
+    """Group runs into variants, in the natural order of their labels, or in that of their first runs."""
+    records = list(records)
+    place = {id(record): number for number, record in enumerate(records)}
     groups = _by_preset(_groups(records))
     differing = _differing([group.settings for group in groups])
     seen = _hashes_seen(groups)
@@ -84,6 +86,8 @@ def variants(records: Iterable[Record]) -> list[Variant]:
         runs = tuple(sorted(group.records, key=_replicate))
         label = " ".join(words) or in_words(group.records[0])
         found.append(Variant(label, settings | marks, runs))
+    if in_order:
+        return sorted(found, key=lambda variant: min(place[id(record)] for record in variant.records))
     return sorted(found, key=lambda variant: natural(variant.label))
 
 

@@ -5,6 +5,8 @@ import pytest
 
 from lab.commands import table
 from lab.errors import LabError
+from lab.study.cell import Cell
+from lab.study.manifest import Manifest
 
 CONFIG = {"seed": 1, "norm": {"name": "rmsnorm", "eps": 1e-6}, "data": {"name": "sotu"}}
 
@@ -35,6 +37,21 @@ def write(folder: Path, *, norm="rmsnorm", seed=1, status="done", loss=3.0):
 def rows(capsys, *argv):
     assert table.main([*map(str, argv), "--format", "json"]) == 0
     return json.loads(capsys.readouterr().out)["rows"]
+
+
+def test_a_study_has_its_own_order_and_says_what_it_lacks(runs, monkeypatch, capsys):
+    monkeypatch.setenv("LAB_OUTPUTS", str(runs.parent))
+    study = Manifest("norms", "01234567", ("study=norms",), {}, "2026-01-01T00:00:00+00:00", 5)
+    names = ["rmsnorm1", "rmsnorm2", "layernorm1", "layernorm2"]
+    study.with_stage("all", [Cell("arm", (name,)) for name in names], names).write()
+    assert [row["variant"] for row in rows(capsys, "norms")] == ["norm=rmsnorm", "norm=layernorm"]
+    assert [row["variant"] for row in rows(capsys, runs)] == ["norm=layernorm", "norm=rmsnorm"]
+    assert table.main(["norms"]) == 0
+    out, err = capsys.readouterr()
+    assert out.index("rmsnorm") < out.index("layernorm")
+    assert (
+        err == "lab table: norms-01234567 is not complete: 1 of 5 runs have no result; lab resume norms-01234567\n"
+    )
 
 
 def test_an_outputs_folder_a_folder_of_runs_a_run_and_a_file(runs, capsys):
