@@ -33,8 +33,10 @@ def test_make_targets_exist(command):
     subprocess.run([*shlex.split(command), "-n"], cwd=ROOT, check=True, capture_output=True)
 
 
-def _run_in(word: str, folder: Path) -> str:
-    """A word in which RUN stands for the run that was trained first."""
+def _named(word: str, folder: Path) -> str:
+    """A word in which RUN stands for the run that was trained first, STUDY for a study."""
+    if word == "STUDY":
+        return next(folder.glob("outputs/studies/norms-*")).name
     if word.rpartition("=")[2] != "RUN":
         return word
     first = min(folder.glob("outputs/runs/*/result.json"), key=lambda path: path.stat().st_mtime)
@@ -47,7 +49,7 @@ def test_lab_commands_run(tmp_path):
     environment = {**os.environ, "LAB_OUTPUTS": str(tmp_path / "outputs")}
     commands = [c for c in shown_commands() if c.startswith("lab ")]
     for command in sorted(commands, key=lambda c: not c.startswith("lab train ")):
-        words = [_run_in(word, tmp_path) for word in shlex.split(command)[1:]]
+        words = [_named(word, tmp_path) for word in shlex.split(command)[1:]]
         trains = words[0] == "train" and "--help" not in words
         done = subprocess.run(
             [sys.executable, "-m", "lab", *words, *(SHORT if trains else [])],
