@@ -55,6 +55,7 @@ def test_the_run_itself_another_length_and_a_part_taken_away(folder, call):
     assert contents(folder.parent) == before
 
 
+@pytest.mark.slow
 def test_other_data_are_not_compared(folder, call, tmp_path):
     (tmp_path / "other.txt").write_text("Other things are said in other words here.\n" * 60, encoding="utf-8")
     words = (folder.name, "data=text", f"data.file={tmp_path / 'other.txt'}")

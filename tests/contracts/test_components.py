@@ -88,6 +88,7 @@ def test_training_is_repeatable_and_every_gradient_is_finite_and_soon_not_zero(c
 
 
 @every_choice
+@pytest.mark.slow
 def test_a_build_depends_on_its_seed_alone_and_has_what_the_outline_says(choice):
     before, arch = torch.get_rng_state(), architecture(**chosen(choice))
     first, second = (arch.build(study_seed=0, seed=1) for _ in range(2))

@@ -133,6 +133,7 @@ def run_config(request):
     return request.getfixturevalue("config")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [n if n in ("adamw", "muon") else pytest.param(n, marks=pytest.mark.slow) for n in choices.names("optim")],

@@ -51,6 +51,7 @@ def test_words_of_the_command_line_change_the_study():
     assert (one.seeds.report, shared) == ([7, 8], ("attn=gqa",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
     [
