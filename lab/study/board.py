@@ -1,4 +1,4 @@
-"""How a sweep goes, told while it runs: one live board on a terminal, a line for each run that ends elsewhere.
+"""How a sweep goes, told while it runs: one live board on a terminal, plain lines elsewhere.
 
 It looks at the run folders and at nothing else, so it is the same for every launcher.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from lab.progress import LINE_EVERY_S
 from lab.study.manifest import Entry, Manifest
 from lab.study.state import ENDED, PENDING, State, counts, in_words
 
@@ -95,6 +96,11 @@ class Watch:
         )
         return f"{self.manifest.label}: {in_words(found)}{eta}"
 
+    def progress(self) -> str:
+        """``headline`` and how far each run is that is being trained, in a line."""
+        runs = (f"{name(entry)} {now.step}/{now.steps or '?'}" for entry, now in self.running())
+        return "  ".join([self.headline(), *runs])
+
     def running(self) -> list[tuple[Entry, State]]:
         """The runs that are being trained."""
         return [(entry, s) for entry in self.entries if (s := self.states[entry.id]).status == "running"]
@@ -149,9 +155,15 @@ def _follow(watch: Watch, ended: threading.Event, tell: Callable[[list[str]], An
 
 
 def _plain(watch: Watch, ended: threading.Event) -> None:
+    said = time.monotonic()
+
     def tell(lines: list[str]) -> None:
+        nonlocal said
+        if not lines and time.monotonic() - said >= LINE_EVERY_S and watch.running():
+            lines = [watch.progress()]
         for line in lines:
             print(line, flush=True)
+            said = time.monotonic()
 
     _follow(watch, ended, tell)
 

@@ -120,6 +120,7 @@ def test_the_board_says_each_thing_once(folder):
         assert line == "[0/2]  arm seed=0  run a begun again, from step 2"
         assert watch.look() == []
         assert [entry.id for entry, _ in watch.running()] == ["a"]
+        assert watch.progress() == f"{watch.headline()}  arm seed=0 2/100"
     write(folder, "done", final_loss=4.25)
     (line,) = watch.look()
     assert line.startswith("[1/2]  arm seed=0  run a done: loss 4.2500")
