@@ -69,6 +69,7 @@ def test_train_help_is_our_own_and_lists_groups_and_values(run):
     assert max(map(len, out.splitlines())) <= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", sorted(set(listing()) - {"train"}))
 def test_each_command_has_help(command, run):
     status, out, err = run(command, "--help")

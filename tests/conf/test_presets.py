@@ -199,6 +199,7 @@ def test_the_ratios_are_those_of_the_published_model(name):
     assert sizes.get("n_kv_heads", heads) * values.get("heads_per_kv", 1) == heads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=SLOW) for name in MILLIONS])
 def test_published_sizes_make_the_published_number_of_parameters(name):
     config = compose_config([f"preset={name}", "preset_size=published", "attn_path=plain"])

@@ -76,6 +76,7 @@ def test_decoding_with_a_cache_equals_the_whole_forward(attn, position, path, le
     "position", [p if p == "rope" else pytest.param(p, marks=pytest.mark.slow) for p in POSITIONS]
 )
 @both_paths
+@pytest.mark.slow
 def test_a_cache_works_in_bf16(attn, position, path):
     net, ids = model(attn=attn, position=position, path=path).eval(), tokens()
     with compute_in("bf16", "cpu"):
@@ -149,6 +150,7 @@ def counted(net, ids):
 COUNTED = [(group, name) for group in ("attn", "activation", "block", "stability") for name in choices.names(group)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "choice",
     [c if c[0] == "attn" else pytest.param(c, marks=pytest.mark.slow) for c in COUNTED],

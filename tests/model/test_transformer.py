@@ -140,6 +140,7 @@ def test_flops_of_the_ends_are_counted(ends):
     assert training_flops_per_token(net, SIZES.max_seq_len) == pytest.approx(counted, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attn", ["mha", "mla", "sliding_window"])
 @pytest.mark.parametrize(("n_layers", "together"), [(4, 2), (4, 4), (5, 2), (3, 1), (3, 8)])
 def test_layers_that_share_equal_copies_whose_gradients_add_up(attn, n_layers, together):

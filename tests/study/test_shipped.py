@@ -23,6 +23,7 @@ def test_the_counts_are_of_all_there_are():
     assert sorted(COUNTS) == SHIPPED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_study_decodes_and_expands_at_each_tier(name):
     words = [f"study={name}", "threads=1", "tier=smoke", "hydra.verbose=false", "on_error=stop"]

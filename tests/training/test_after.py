@@ -26,6 +26,7 @@ def held(folder):
     return tensors, sum(not name.startswith("model.") for name in tensors)
 
 
+@pytest.mark.slow
 def test_weights_alone_are_kept(train, elsewhere):
     folder, whole = train().folder, elsewhere("checkpoint.after=all")
     assert folder.name == whole.name  # what is kept is no part of a run's identity

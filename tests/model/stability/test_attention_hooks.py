@@ -113,6 +113,7 @@ def net_with(name, path, **keys):
     return shaken(model(stability=config("stability", name, **keys), attn="gqa", path=path).double())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("order", ["before", "after"])
 @pytest.mark.parametrize("form", forms_of_qk_norm(None))
