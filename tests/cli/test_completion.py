@@ -82,6 +82,7 @@ OFTEN = {
 """Lines whose way another line goes too: left to the slow tests."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "found"),
     [

@@ -27,6 +27,7 @@ def differing(a, b, path=""):
     return set().union(*(differing(a.get(key), b.get(key), f"{path}.{key}") for key in {*a, *b}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "keys"),
     [

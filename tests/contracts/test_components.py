@@ -69,6 +69,7 @@ def gradients(net, ids, precision):
 
 @every_choice
 @also_bf16
+@pytest.mark.slow
 def test_training_is_repeatable_and_every_gradient_is_finite_and_soon_not_zero(choice, precision):
     net, ids = model(**chosen(choice)), tokens()
     first, again = gradients(net, ids, precision), gradients(net, ids, precision)

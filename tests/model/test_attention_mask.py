@@ -48,6 +48,7 @@ def made(mask, window):
 
 
 @every_mask
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [1, 3, 8, 9])
 @pytest.mark.parametrize(
     ("pos_T", "pos_S"), [(range(9), range(9)), (range(4, 7), range(7)), (range(7, 8), range(3, 8))]

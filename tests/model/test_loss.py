@@ -106,6 +106,7 @@ def gradients(net):
     return {name: p.grad.clone() for name, p in net.named_parameters()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [7, 1, 256])
 @pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
 @pytest.mark.parametrize("case", CASES)

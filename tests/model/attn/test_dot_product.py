@@ -37,6 +37,7 @@ BIASES = ("q_bias", "k_bias", "v_bias", "out_bias")
 
 
 @torch.no_grad()
+@pytest.mark.slow
 @pytest.mark.parametrize("biases", [(), BIASES, *((one,) for one in BIASES)], ids=lambda b: "-".join(b) or "none")
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(("name", "n_kv_heads"), KINDS)
