@@ -19,11 +19,6 @@ def configs(
         yield composed
 
 
-def own(overrides: Sequence[str], others: Sequence[Sequence[str]]) -> str:
-    """What sets a run apart from the others."""
-    return " ".join(word for word in overrides if any(word not in other for other in others))
-
-
 def run(hydra_context: HydraContext, config: DictConfig, task_function: TaskFunction) -> JobReturn:
     """One job, in the process that trains it."""
     setup_globals()

@@ -58,6 +58,7 @@ class PoolLauncher(Launcher):
         Raises:
             Stopped: the process was asked to stop.
         """
+        from lab.study.expand import own
         from lab.study.pool import Job, Pool
         from lab.study.slots import slots
 
@@ -69,7 +70,7 @@ class PoolLauncher(Launcher):
         places = slots(self.n_jobs, jobs_per_gpu=self.jobs_per_gpu, device=str(first.device), threads=threads)
         jobs = (
             Job(
-                _jobs.own(overrides, job_overrides),
+                " ".join(own(overrides, job_overrides)),
                 partial(_jobs.run, self.hydra_context, config, self.task_function),
             )
             for overrides, config in zip(job_overrides, chain([first], configs), strict=True)

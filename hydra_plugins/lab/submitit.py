@@ -51,12 +51,13 @@ class _Launcher(Launcher):
             LabError: they cannot be submitted.
         """
         from lab.study.cluster import Cluster
+        from lab.study.expand import own
 
         setup_globals()
         configs = _jobs.configs(self.hydra_context, self.config, job_overrides, initial_job_idx)
         jobs = [
             (
-                _jobs.own(overrides, job_overrides),
+                " ".join(own(overrides, job_overrides)),
                 partial(_jobs.run, self.hydra_context, config, self.task_function),
             )
             for overrides, config in zip(job_overrides, configs, strict=True)

@@ -37,9 +37,8 @@ class LabSweeper(Sweeper):
         """Keep what ``sweep`` needs."""
         from hydra.core.plugins import Plugins
 
-        if (
-            "hydra.mode=MULTIRUN" not in config.hydra.overrides.hydra
-        ):  # a study's file says it, and its runs must too
+        # A study's file says that this is a sweep; its runs must know it too.
+        if "hydra.mode=MULTIRUN" not in config.hydra.overrides.hydra:
             config.hydra.overrides.hydra.append("hydra.mode=MULTIRUN")
         self.config, self.hydra_context = config, hydra_context
         self.launcher = Plugins.instance().instantiate_launcher(
@@ -50,7 +49,6 @@ class LabSweeper(Sweeper):
         own = OmegaConf.select(config, "hydra.launcher.cpus_per_task", default=None)
         self.threads = None if self.tells else getattr(self.launcher, "threads", own or 1)
         self.stops_itself = hasattr(self.launcher, "stop_on_error")
-        self.launcher.quiet = True  # type: ignore[attr-defined] # the board tells
 
     def sweep(self, arguments: list[str]) -> Any:
         """Run one job for each run that is asked for and not done.

@@ -6,13 +6,13 @@ It looks at the run folders and at nothing else, so it is the same for every lau
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lab.progress import LINE_EVERY_S
 from lab.study.manifest import Entry, Manifest
-from lab.study.state import ENDED, PENDING, State, counts, in_words
+from lab.study.state import ENDED, State, counts, in_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,9 +39,9 @@ class Watch:
     def __init__(self, manifest: Manifest, entries: Sequence[Entry]) -> None:
         self.manifest, self.entries = manifest, entries
         self.states = {entry.id: entry.state() for entry in entries}
+        self.others = {e.id: e.state() for e in manifest.runs if e.id not in self.states}
         self.began = time.monotonic()
         self.before = self._progress()
-        self.others = {e.id: e.state() for e in manifest.runs if e.id not in self.states}
 
     def look(self) -> list[str]:
         """Look at every run that had not ended; what happened, one line or more each."""
@@ -195,8 +195,3 @@ def picture(watch: Watch, console: "Console") -> Any:
         loss = "" if now.loss is None else f"loss {now.loss:.3f}"
         table.add_row(name(entry), entry.id, bar, f"{now.step}/{now.steps or '?'}", loss)
     return Group(watch.headline(), table)
-
-
-def states_of(manifest: Manifest) -> Mapping[str, State]:
-    """The state of every run by its id, pending where it has no folder."""
-    return {entry.id: (entry.state() if entry.folder.path.exists() else PENDING) for entry in manifest.runs}

@@ -44,13 +44,18 @@ def product(overrides: Sequence[Override]) -> list[list[str]]:
     return [list(row) for row in itertools.product(*rows)]
 
 
+def own(words: Sequence[str], others: Sequence[Sequence[str]]) -> list[str]:
+    """The words of a run that not all runs have: what sets it apart."""
+    return [word for word in words if any(word not in other for other in others)]
+
+
 def sweep_script(runs: Sequence[Sequence[str]]) -> Generator[Stage, Results, None]:
     """One stage of all runs; a run's arm is what varies, without its seed."""
     cells = []
     for words in runs:
-        own = [word for word in words if any(word not in run for run in runs)]
-        arm = " ".join(word for word in own if not word.startswith("seed="))
-        cells.append(Cell(arm, tuple(words), seed=_seed(own)))
+        apart = own(words, runs)
+        arm = " ".join(word for word in apart if not word.startswith("seed="))
+        cells.append(Cell(arm, tuple(words), seed=_seed(apart)))
     yield Stage("sweep", tuple(cells))
 
 

@@ -19,7 +19,7 @@ from lab.paths import runs_dir
 from lab.runs.attempts import note_ending
 from lab.study.board import board
 from lab.study.cell import Cell, Stage
-from lab.study.expand import Results
+from lab.study.expand import Results, own
 from lab.study.manifest import Entry, Manifest
 from lab.study.settings import SweepSettings
 from lab.study.state import ENDED
@@ -107,10 +107,9 @@ class Sweep:
             try:
                 arm = arms.setdefault(self.id(cell), cell.arm)
             except LabError as error:
-                own = [w for w in cell.overrides if any(w not in other.overrides for other in cells)]
-                raise ConfigError(
-                    f"{error} (in the run {' '.join(own)}; none was started)" if own else str(error)
-                ) from error
+                apart = " ".join(own(cell.overrides, [other.overrides for other in cells]))
+                where = f" (in the run {apart}; none was started)" if apart else ""
+                raise ConfigError(f"{error}{where}") from error
             if arm != cell.arm and self.manifest.declared is not None:
                 raise ConfigError(f"study {self.manifest.name}: '{arm}' and '{cell.arm}' come to the same run")
         if self.manifest.declared is None:
@@ -136,8 +135,7 @@ class Sweep:
                 entries = self.enter(stage)
                 with board(self.manifest, entries, show=not self.host.tells):
                     self.finish(entries)
-                unfinished = [entry for entry in entries if entry.state().status not in ENDED]
-                if unfinished:
+                if not all(map(has_ended, entries)):
                     break
                 results = {entry.cell: entry.folder.result() for entry in entries}
                 self.after(stage, results)
@@ -201,7 +199,7 @@ class Sweep:
 
     def words(self, cell: Cell) -> list[str]:
         """A run's overrides, to train it again if that is asked for."""
-        return [*cell.overrides, *(["fresh=true"] if self.fresh and "fresh=true" not in cell.overrides else [])]
+        return [*cell.overrides, *(["fresh=true"] if self.fresh else [])]
 
     def conclude(self) -> None:
         """Say what came of the sweep.
