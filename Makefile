@@ -49,11 +49,15 @@ format: install  ## format and mend what can be mended
 	$(BIN)/ruff check --fix .
 
 .PHONY: ci-system
-ci-system:  ## Debian packages that the tests need: a C++ compiler, Slurm
+ci-system:  ## Debian packages that the tests need: a C++ compiler, Slurm, Chromium, LaTeX
 	command -v g++ > /dev/null || (apt-get update -q && apt-get install -qy g++)
 	command -v slurmctld > /dev/null || (apt-get update -q && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends \
 		slurmctld slurmd slurm-client munge)
+	command -v chromium > /dev/null || (apt-get update -q && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends chromium)
+	kpsewhich booktabs.sty > /dev/null 2>&1 || (apt-get update -q && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends texlive-latex-recommended)
 
 .PHONY: ci
 ci: export CI = 1  # what is not installed fails then, instead of being skipped
