@@ -9,7 +9,7 @@ from lab.study.study import LR_KEY, Study
 from lab.study.words import Keys, Settings, comparable
 
 PAIRING = "study_seed"
-"""A setting that pairs the arms, so that none has its own."""
+"""A setting that pairs the arms: only a null variant, the baseline again, has its own."""
 
 
 def check(study: Study, keys: Keys | None = None) -> None:
@@ -77,9 +77,10 @@ def _axes(study: Study) -> Iterator[str]:
 def _names(study: Study) -> Iterator[str]:
     if any(variant.name == study.baseline.name for variant in study.variants):
         yield f"study.variants.{study.baseline.name} has the baseline's name"
+    nulls = [variant.set for variant in study.variants if variant.set.keys() == {PAIRING}]
     for path, own in _own(study):
-        if PAIRING in own:
-            yield f"{path}: '{PAIRING}' pairs the arms, so it goes to study.set"
+        if PAIRING in own and own not in nulls:
+            yield f"{path}: '{PAIRING}' pairs the arms, so it goes to study.set, or stands alone"
 
 
 def _own(study: Study) -> Iterator[tuple[str, Settings]]:

@@ -119,7 +119,14 @@ WRONG = {
         "study.variants.x.set: 'match' is not set here: study.match",
     ),
     "a setting of Hydra's": ({"set": {"hydra.verbose": True}}, "study.set: 'hydra.verbose' is not set here"),
-    "unpaired arms": (variants(study_seed=1), "study.variants.x.set: 'study_seed' pairs the arms, so it goes to"),
+    "unpaired arms": (
+        variants(study_seed=1, norm="dyt"),
+        "study.variants.x.set: 'study_seed' pairs the arms, so it goes to study.set, or stands alone",
+    ),
+    "an unpaired baseline": (
+        {"baseline": {"name": "a", "set": {"study_seed": 1}}},
+        "study.baseline.set: 'study_seed' pairs the arms",
+    ),
     "a key with a plus": (variants(**{"+norm": "x"}), r"study.variants.x.set: '\+norm' must be a key as on the"),
     "a section as a value": (
         variants(train={"steps": 3}),

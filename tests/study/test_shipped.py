@@ -56,8 +56,8 @@ def test_words_of_the_command_line_change_the_study():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "study=NAME is missing: one of glu, norms, stability"),
-        (["study=norm"], r"study 'norm' is not one of glu, norms, stability; did you mean 'norms'"),
+        ([], "study=NAME is missing: one of glu, norms, parts, stability"),
+        (["study=norm"], r"study 'norm' is not one of glu, norms, parts, stability; did you mean 'norms'"),
         (["study=norms,glu"], "study=NAME is missing"),
         (["study=norms", "seed=1,2"], "seed=1,2 has several values: a study says itself what its runs differ in"),
         (["study=norms", "tier=laptpo"], "tier 'laptpo' is not one of smoke, laptop, gpu; did you mean 'laptop'"),
