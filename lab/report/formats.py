@@ -1,0 +1,169 @@
+"""A table in a format: text for a terminal, Markdown, LaTeX with booktabs, HTML, CSV with a record a seed, JSON."""
+
+import csv
+import html
+import io
+import json
+import re
+from collections.abc import Callable, Sequence
+
+from lab.report.grid import Grid
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "±": r"$\pm$",
+    "Δ": r"$\Delta$",
+    "ρ": r"$\rho$",
+    "η": r"$\eta$",
+    "σ": r"$\sigma$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "−": r"$-$",
+    "–": "--",
+    "…": r"\ldots{}",
+    "²": r"$^2$",
+    "→": r"$\to$",
+    "∞": r"$\infty$",
+    "[": "{[}",
+    "]": "{]}",
+    "†": r"\dag{}",
+    "‡": r"\ddag{}",
+    "’": "'",
+}
+"""What LaTeX would not print as it stands."""
+
+
+def text(grid: Grid) -> str:
+    """For a terminal, a pipe or a draft: columns set with blanks."""
+    heads = [column.header.split("\n") for column in grid.columns]
+    tall = max(map(len, heads), default=0)
+    above = [["" if i < tall - len(h) else h[i - tall + len(h)] for h in heads] for i in range(tall)]
+    widths = [
+        max([len(line[i]) for line in above] + [len(row[i]) for row in grid.rows]) for i in range(len(grid.columns))
+    ]
+
+    def line(cells: Sequence[str]) -> str:
+        sides = zip(cells, widths, grid.columns, strict=True)
+        return "  ".join(c.ljust(w) if column.left else c.rjust(w) for c, w, column in sides).rstrip()
+
+    body = [*map(line, above), "─" * (sum(widths) + 2 * max(len(widths) - 1, 0)), *map(line, grid.rows)]
+    return "\n".join([grid.title, "", *body, *(["", *grid.notes] if grid.notes else [])])
+
+
+def markdown(grid: Grid) -> str:
+    """A pipe table as GitHub reads it; what could be markup is escaped."""
+
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(map(_marked, cells))} |"
+
+    rule = "|".join(" :-- " if column.left else " --: " for column in grid.columns)
+    lines = [f"**{_marked(grid.title)}**", "", line([_flat(c.header) for c in grid.columns]), f"|{rule}|"]
+    lines += map(line, grid.rows)
+    return "\n".join([*lines, *(part for note in grid.notes for part in ("", _marked(note)))])
+
+
+def latex(grid: Grid) -> str:
+    r"""A ``table`` for ``\usepackage{booktabs}``; its notes stand below, in small type."""
+
+    def line(cells: Sequence[str]) -> str:
+        return f"{' & '.join(map(tex, cells))} \\\\"
+
+    lines = [
+        "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}",
+        r"\begin{table}",
+        r"\centering",
+        f"\\caption{{{tex(grid.title)}}}",
+        f"\\begin{{tabular}}{{{''.join('l' if column.left else 'r' for column in grid.columns)}}}",
+        r"\toprule",
+        line([_flat(column.header) for column in grid.columns]),
+        r"\midrule",
+        *map(line, grid.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    if grid.notes:
+        notes = " \\\\\n".join(map(tex, grid.notes))
+        lines += [
+            "",
+            r"\par\smallskip",
+            r"\begin{minipage}{\linewidth}",
+            f"\\footnotesize {notes}",
+            r"\end{minipage}",
+        ]
+    return "\n".join([*lines, r"\end{table}"])
+
+
+def as_html(grid: Grid) -> str:
+    """A ``table`` element, to stand in a page."""
+
+    def cells(tag: str, values: Sequence[str]) -> str:
+        sides = (' class="left"' if column.left else "" for column in grid.columns)
+        parts = (f"<{tag}{side}>{html.escape(v)}</{tag}>" for side, v in zip(sides, values, strict=True))
+        return f"<tr>{''.join(parts)}</tr>"
+
+    head = cells("th", [_flat(column.header) for column in grid.columns]).replace("<th", '<th scope="col"')
+    lines = ["<figure>", "<table>", f"<caption>{html.escape(grid.title)}</caption>", f"<thead>{head}</thead>"]
+    lines += ["<tbody>", *(cells("td", row) for row in grid.rows), "</tbody>", "</table>"]
+    if grid.notes:
+        lines.append(f"<figcaption>{'<br>'.join(map(html.escape, grid.notes))}</figcaption>")
+    return "\n".join([*lines, "</figure>"])
+
+
+def as_csv(grid: Grid) -> str:
+    """One record a variant and seed; the cells of the table where it has no values by seed."""
+    out = io.StringIO()
+    write = csv.writer(out, lineterminator="\n")
+    if grid.per_seed:
+        write.writerow(grid.per_seed[0])
+        write.writerows(record.values() for record in grid.per_seed)
+    else:
+        write.writerow([_flat(column.header) for column in grid.columns])
+        write.writerows(grid.rows)
+    return out.getvalue().removesuffix("\n")
+
+
+def as_json(grid: Grid) -> str:
+    """Strict JSON: every number, with the values of each seed."""
+    value = {"title": grid.title, **grid.data, "per_seed": list(grid.per_seed), "notes": list(grid.notes)}
+    return json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
+
+
+FORMATS: dict[str, Callable[[Grid], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "latex": latex,
+    "html": as_html,
+    "csv": as_csv,
+    "json": as_json,
+}
+"""By the value of ``--format``."""
+
+
+def tex(words: str) -> str:
+    """Words as LaTeX prints them; a letter that the font of a plain document lacks becomes a question mark."""
+    return "".join(_LATEX.get(c) or (c if c.isascii() and c.isprintable() else _accented(c)) for c in words)
+
+
+def _accented(mark: str) -> str:
+    """Latin letters as they are, since LaTeX reads UTF-8; blanks for what is not printed."""
+    if "À" <= mark <= "ž" and mark.isalpha():
+        return mark
+    return " " if mark.isspace() else "?"
+
+
+def _flat(header: str) -> str:
+    """A header in one line: ``bits/`` over ``byte`` is one word."""
+    return re.sub(r"/\n", "/", header).replace("\n", " ").strip()
+
+
+def _marked(words: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|#~$&])", r"\\\1", words.replace("\n", " "))

@@ -1,0 +1,79 @@
+"""One side of a comparison: the runs of a variant by seed, and whether two sides are pairs."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lab.report.rows import number, one_a_seed
+from lab.report.variants import Record, Variant, config_of
+
+Seed = tuple[int, int]
+"""``seed`` and ``study_seed``: runs that agree in both may be a pair."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The runs of one variant by seed."""
+
+    label: str
+    runs: dict[Seed, Record]
+    losses: dict[Seed, float | None]
+    """Infinite where a run diverged, None where it has no result."""
+
+    @property
+    def diverged(self) -> int:
+        """Seeds that diverged."""
+        return sum(loss == math.inf for loss in self.losses.values())
+
+    @property
+    def done(self) -> int:
+        """Seeds that finished."""
+        return sum(loss is not None and loss < math.inf for loss in self.losses.values())
+
+    def named(self) -> dict[str, float | None]:
+        """The losses by seed as text, with ``study_seed`` where a seed occurs twice."""
+        twice = max(Counter(seed for seed, _ in self.losses).values(), default=0) > 1
+        return {f"{seed}/{study}" if twice else str(seed): loss for (seed, study), loss in self.losses.items()}
+
+
+def are_paired(runs: Mapping[Seed, Record], baseline: Mapping[Seed, Record]) -> bool:
+    """Whether runs of equal seeds share batches and weights, as far as their hashes tell."""
+    both = runs.keys() & baseline.keys()
+    return bool(both) and all(_share(runs[seed], baseline[seed]) for seed in both)
+
+
+def _share(run: Record, other: Record) -> bool:
+    ours, theirs = (record.get("hashes") or {} for record in (run, other))
+    batches = {ours.get("batches"), theirs.get("batches")} - {None}
+    if len(batches) > 1:
+        return False
+    drawn, others = _drawn(ours.get("tensors")), _drawn(theirs.get("tensors"))
+    common = drawn.keys() & others.keys()
+    return not common or any(drawn[name] == others[name] for name in common)
+
+
+def _drawn(tensors: Any) -> dict[str, str]:
+    """Hashes of random tensors: what occurs under several names is a constant, such as gains of one."""
+    if not isinstance(tensors, Mapping):
+        return {}
+    counts = Counter(tensors.values())
+    return {name: value for name, value in tensors.items() if counts[value] == 1}
+
+
+def side_of(variant: Variant, metric: str) -> Side:
+    """The runs of a variant by seed, one a seed."""
+    runs = {_seed(record): record for record in one_a_seed(variant.records)}
+    return Side(variant.label, runs, {seed: _value(record, metric) for seed, record in runs.items()})
+
+
+def _seed(record: Record) -> Seed:
+    config = config_of(record)
+    return int(config.get("seed") or 0), int(config.get("study_seed") or 0)
+
+
+def _value(record: Record, metric: str) -> float | None:
+    if record.get("status") == "diverged":
+        return math.inf
+    return number(record.get(metric)) if record.get("status") == "done" else None

@@ -1,0 +1,61 @@
+"""What is said of a variant in words, of which there are few, and none that ranks."""
+
+from dataclasses import dataclass
+
+from lab.stats.contrast import ALPHA, SEEDS_LEAST, Contrast
+from lab.stats.equivalence import Equivalence
+
+UNSTABLE = "baseline unstable"
+"""Of a variant whose baseline diverged: nothing is better than a mean over survivors."""
+
+SIZE_DIFFERENCE = 0.02
+"""Difference in parameters or FLOPs, as a share, that a verdict carries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a verdict rests on."""
+
+    contrast: Contrast | None
+    """Against the baseline; None where fewer than two seeds finished."""
+    p: float | None
+    """Corrected for the family."""
+    equivalence: Equivalence | None
+    """None where no margin is known."""
+    mde: float | None
+    """Smallest difference that would have been seen, in the unit of the contrast."""
+    diverged: int
+    """Seeds that diverged."""
+    ended: int
+    """Seeds that finished or diverged."""
+    baseline_diverged: int
+    """Seeds of the baseline that diverged."""
+    sizes: tuple[tuple[str, float | None], ...] = ()
+    """What the variant may have more or less of, as shares of the baseline's: ``("params", 0.05)``."""
+
+
+def verdict(evidence: Evidence, *, alpha: float = ALPHA) -> str:
+    """The words; empty where fewer than ``SEEDS_LEAST`` seeds finished on a side."""
+    word = _word(evidence, alpha)
+    carried = [
+        f"{name} {100 * share:+.1f}%"
+        for name, share in evidence.sizes
+        if share is not None and abs(share) > SIZE_DIFFERENCE
+    ]
+    return ", ".join([word, *carried]) if word else ""
+
+
+def _word(evidence: Evidence, alpha: float) -> str:
+    if evidence.diverged > evidence.baseline_diverged:
+        return f"diverged {evidence.diverged}/{evidence.ended}"
+    if evidence.baseline_diverged:
+        return UNSTABLE
+    found = evidence.contrast
+    if found is None or min(found.n, found.n_baseline) < SEEDS_LEAST:
+        return ""
+    if evidence.p is not None and evidence.p < alpha and found.mean:
+        return "better" if found.mean < 0 else "worse"
+    if evidence.equivalence is not None and evidence.equivalence.equivalent:
+        return f"equivalent within ±{evidence.equivalence.margin:.2g}"
+    mde = "" if evidence.mde is None else f" (MDE {evidence.mde:.2g})"
+    return f"not distinguishable{mde}"
