@@ -1,1 +1,59 @@
-"""Figures: one file a kind, each with ``draw``; ``lab plot`` finds them by listing this folder."""
+"""Figures: one file a kind, found by ``lab plot`` by listing this folder.
+
+The contract of a kind, ``lab/figure/NAME.py``:
+
+* The first line of its docstring is its help.
+* ``NEEDS`` says what it is drawn from, and so which words the command takes: ``"runs"`` (paths, as ``lab table``
+  takes them), ``"overrides"`` (as ``lab train`` takes them), ``"either"``, or ``"run"`` (one run).
+* ``add_arguments(parser)`` adds the options of its own.
+* ``draw(options)`` gives a ``matplotlib.figure.Figure``. ``options`` holds, beside its own options and ``style``:
+  ``runs``, a list of ``Run``, and ``in_order``, whether they come in a study's order; ``choices``, a list of
+  ``Choice``, of which ``activation=gelu,swiglu`` makes two; ``run``, a ``lab.runs.store.RunFolder``.
+
+A kind imports matplotlib, torch and what else is slow inside its functions, never ``pyplot``, and makes its figure
+with ``lab.figure._style``. ``draw`` runs inside the context of the style that was asked for. A file whose name
+begins with an underscore is no kind.
+"""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lab.config import RunConfig
+
+NEEDS = ("runs", "overrides", "either", "run")
+"""What a kind may be drawn from."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run to draw."""
+
+    record: Mapping[str, Any]
+    """Its parsed ``result.json``."""
+    folder: Path
+    """Where its ``metrics.jsonl`` is."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A configuration to draw."""
+
+    label: str
+    """The words that tell it from the others; empty where it is the only one."""
+    config: "RunConfig"
+    """As ``lab train`` would run it, nothing left to ``auto``."""
+
+
+def listing() -> dict[str, str]:
+    """Each kind with its one-line help, read from its file without importing it."""
+    files = sorted(path for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    return {path.stem: _first_line(path) for path in files}
+
+
+def _first_line(path: Path) -> str:
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return doc.partition("\n")[0]

@@ -158,6 +158,15 @@ def read_results(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path
     return results, damaged
 
 
+def run_folders(paths: Sequence[Path]) -> list[Path]:
+    """The folders under the paths, taken as ``read_results`` takes them, in which there is a ``result.json``.
+
+    Raises:
+        LabError: a path is missing or cannot be read.
+    """
+    return list(dict.fromkeys(file.parent.resolve() for path in paths for file in _result_files(path)))
+
+
 def _result_files(path: Path) -> list[Path]:
     try:
         if path.is_file():

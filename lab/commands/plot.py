@@ -1,0 +1,167 @@
+"""Draw figures of runs, and of what a configuration comes to, as PNG, SVG or PDF."""
+
+import io
+import sys
+from argparse import Namespace, RawDescriptionHelpFormatter
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lab.commands._parser import Parser
+from lab.commands._runs import add_run
+from lab.errors import ConfigError, LabError
+from lab.figure import NEEDS, Choice, Run, listing
+from lab.figure._style import STYLES, context
+from lab.files import write_atomically
+from lab.paths import runs_dir
+from lab.runs.store import RunFolder, run_folders
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS: dict[str, dict[str, Any]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""Suffix to the metadata that would make each file another one."""
+
+_METAVAR = {"runs": "PATH", "overrides": "OVERRIDE", "either": "PATH | OVERRIDE"}
+_PATHS = "a study by name or folder, a run folder, a folder of them, or an outputs folder"
+_OVERRIDES = "as for lab train; A,B for a value draws each of them"
+_HELP = {
+    "runs": f"{_PATHS} (default: outputs)",
+    "overrides": _OVERRIDES,
+    "either": f"{_PATHS}; or overrides {_OVERRIDES}",
+}
+
+
+def main(argv: list[str]) -> int:
+    """Run ``lab plot``; the exit status, 1 where there is nothing to draw.
+
+    Raises:
+        LabError: the suffix is unknown, a path or a run is missing, or a configuration is refused.
+    """
+    name = argv[0] if argv[:1] and argv[0] in listing() else _which(argv)
+    kind = import_module(f"lab.figure.{name}")
+    options = _parser(name, kind).parse_with_overrides(argv[1:])
+    options.output = Path(options.output)
+    if options.output.suffix.lower() not in FORMATS:
+        raise ConfigError(f"-o '{options.output}' must end in {', '.join(FORMATS)}")
+    words: list[str] = options.overrides
+    if kind.NEEDS == "run":
+        from lab.runs.find import find_run
+
+        for word in words:
+            raise ConfigError(f"'{word}': lab plot {name} takes one run")
+        options.run = find_run(options.run)
+    elif kind.NEEDS == "overrides" or (kind.NEEDS == "either" and all("=" in word for word in words)):
+        options.choices, options.runs = _choices(words), []
+    else:
+        options.choices = []
+        options.runs, options.in_order = _runs([Path(word) for word in words])
+        if not options.runs:
+            print(f"lab plot: no runs in {', '.join(words) or runs_dir()}", file=sys.stderr)
+            return 1
+    _write(kind, options)
+    return 0
+
+
+def _which(argv: list[str]) -> str:
+    """The kind, where the first word is none: an error, help, or completion."""
+    parser = Parser(
+        prog="lab plot",
+        description=f"{__doc__} `lab plot KIND --help` says what a kind takes.",
+        formatter_class=RawDescriptionHelpFormatter,
+        epilog="kinds:\n" + "\n".join(f"  {name:<11}{line}" for name, line in listing().items()),
+    )
+    parser.add_argument("kind", metavar="KIND", choices=list(listing()), help="what to draw, the first word")
+    kind: str = parser.parse_args(argv).kind
+    return kind
+
+
+def _write(kind: Any, options: Namespace) -> None:
+    """Draw, and put the file in its place.
+
+    Raises:
+        LabError: it cannot be drawn, or not written.
+    """
+    suffix = options.output.suffix.lower()
+    with context(options.style):
+        figure: Figure = kind.draw(options)
+        data = io.BytesIO()
+        figure.savefig(data, format=suffix[1:], metadata=FORMATS[suffix])
+    try:
+        write_atomically(options.output, data.getvalue())
+    except OSError as error:
+        raise LabError(f"{options.output}: cannot be written ({error.strerror})") from error
+    print(options.output)
+
+
+def _choices(words: list[str]) -> list[Choice]:
+    """One configuration for each combination of what has several values.
+
+    Raises:
+        ConfigError: a word is refused.
+    """
+    from lab.compose import compose_config, one_line_errors, parse_override
+    from lab.hints import spelled
+    from lab.training.resolve import resolve
+
+    words = [spelled(word) for word in words]
+    with one_line_errors(words):
+        parsed = [parse_override(word) for word in words]
+    axes = []
+    for word, override in zip(words, parsed, strict=True):
+        several = override.is_sweep_override() and override.is_discrete_sweep()
+        values = override.sweep_string_iterator() if several else ()
+        axes.append([f"{override.get_key_element()}={value}" for value in values] if several else [word])
+    found = []
+    for combination in product(*axes):
+        label = " ".join(word for word, axis in zip(combination, axes, strict=True) if len(axis) > 1)
+        found.append(Choice(label, resolve(compose_config(combination))))
+    return found
+
+
+def _runs(paths: list[Path]) -> tuple[list[Run], bool]:
+    """The runs under the paths, or in the outputs folder, and whether they come in a study's order.
+
+    Raises:
+        LabError: a path is missing or cannot be read.
+    """
+    from lab.study.manifest import named
+    from lab.study.manifest import read as read_manifest
+
+    if not paths:
+        paths = [runs_dir()] if runs_dir().exists() else []
+    folders: list[Path] = []
+    in_order = bool(paths)
+    for path in paths:
+        manifest = read_manifest(path) if path.is_dir() else None if path.exists() else named(str(path))
+        if manifest is None:
+            folders += run_folders([path])
+            in_order = False
+        else:
+            folders += [entry.folder.path for entry in manifest.runs if entry.cell.role == "report"]
+    found = [(folder, RunFolder(folder).result_now()) for folder in dict.fromkeys(folders)]
+    return [
+        Run(record, folder) for folder, record in found if record and {"id", "config"} <= record.keys()
+    ], in_order
+
+
+def _parser(name: str, kind: Any) -> Parser:
+    """What a kind takes."""
+    assert kind.NEEDS in NEEDS, name
+    parser = Parser(prog=f"lab plot {name}", description=kind.__doc__, formatter_class=RawDescriptionHelpFormatter)
+    if kind.NEEDS == "run":
+        add_run(parser)
+        parser.set_defaults(overrides=[])
+    else:
+        parser.add_argument("overrides", metavar=_METAVAR[kind.NEEDS], nargs="*", help=_HELP[kind.NEEDS])
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the file: .png, .svg or .pdf")
+    parser.add_argument(
+        "--style", choices=STYLES, default=STYLES[0], help="for print, or for a projector (default: paper)"
+    )
+    kind.add_arguments(parser)
+    return parser

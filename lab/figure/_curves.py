@@ -1,0 +1,181 @@
+"""Curves over steps: each seed thin, their mean thick, spikes marked."""
+
+import math
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lab.component import check_number
+from lab.errors import LabError
+from lab.figure._runs import Drawn, grouped, series
+from lab.figure._style import legend_below, line_scale, look, new_figure
+from lab.stats.spikes import LOCAL, local
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+Judged = Callable[[Floats], Floats]
+"""From a series to what is judged for spikes."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One seed's series."""
+
+    steps: Floats
+    values: Floats
+    """NaN where a value is not finite."""
+
+
+def add_smoothing(parser: "ArgumentParser") -> None:
+    """The option to smooth curves, which is off by default."""
+    parser.add_argument(
+        "--smooth",
+        metavar="N",
+        type=int,
+        default=1,
+        help="draw the mean of the latest N steps, and say so; spikes are found before it (default: 1, none)",
+    )
+
+
+def curves(variant: Drawn, key: str) -> list[Curve]:
+    """The seeds of a variant that logged this series."""
+    found = []
+    for run in variant.runs:
+        lines = [line for line in series(run) if key in line]
+        values = [math.nan if line[key] is None else float(line[key]) for line in lines]
+        if lines:
+            found.append(Curve(np.array([line["step"] for line in lines], dtype=np.float64), np.array(values)))
+    return found
+
+
+def mean(seeds: list[Curve]) -> Curve:
+    """The mean over seeds, at the steps that all of them have."""
+    common = sorted(set.intersection(*(set(seed.steps.tolist()) for seed in seeds)))
+    rows = [seed.values[np.isin(seed.steps, common)] for seed in seeds]
+    return Curve(np.array(common), np.asarray(np.mean(rows, axis=0)) if common else np.array([]))
+
+
+def smoothed(values: Floats, width: int) -> Floats:
+    """The mean of the latest ``width`` values, of fewer at the beginning."""
+    if width == 1 or not values.size:
+        return values
+    totals = np.concatenate([[0.0], np.cumsum(values)])
+    end = np.arange(1, values.size + 1)
+    start = np.maximum(end - width, 0)
+    return np.asarray((totals[end] - totals[start]) / (end - start))
+
+
+def draw_curves(
+    options: Namespace, key: str, label: str, *, judged: Judged, held_out: bool
+) -> tuple["Figure", "Axes"]:
+    """Draw a series of all variants.
+
+    Raises:
+        LabError: no run has it, or ``--smooth`` is no width.
+    """
+    check_number("--smooth", options.smooth, least=1)
+    figure = new_figure(options.style)
+    axes = figure.add_subplot()
+    handles: list[Any] = []
+    labels: list[str] = []
+    marks = {"spikes": False, "held out": False}
+    for number, variant in enumerate(grouped(options.runs, in_order=options.in_order)):
+        seeds = curves(variant, key)
+        if not seeds:
+            continue
+        marks["spikes"] |= _seeds(axes, seeds, number, options, judged)
+        handles.append(_mean(axes, seeds, number, options))
+        labels.append(f"{variant.label} (n = {len(seeds)})")
+        if held_out:
+            marks["held out"] |= _held_out(axes, curves(variant, "val_loss"), number, options.style)
+    if not handles:
+        raise LabError(f"no run has {key} in its metrics.jsonl")
+    axes.set_xlabel("step")
+    axes.set_ylabel(label + (f"\n(mean of {options.smooth} steps)" if options.smooth > 1 else ""))
+    axes.grid(visible=True)
+    axes.margins(x=0.01)
+    _legend(figure, handles, labels, marks, options.style)
+    return figure, axes
+
+
+def _seeds(axes: "Axes", seeds: list[Curve], number: int, options: Namespace, judged: Judged) -> bool:
+    """Draw each seed and mark its spikes; whether there were any."""
+    scale, seen = line_scale(options.style), False
+    for seed in seeds:
+        values = smoothed(seed.values, options.smooth)
+        colour = look(number).colour
+        axes.plot(
+            seed.steps, values, color=colour, linewidth=0.5 * scale, alpha=0.5, gid=f"seed {number}", zorder=2
+        )
+        at = [step for step in local(judged(seed.values)).steps if np.isfinite(values[step])]
+        if at:
+            axes.plot(seed.steps[at], values[at], **_spike_look(colour, scale), gid=f"spikes {number}", zorder=4)
+            seen = True
+    return seen
+
+
+def _mean(axes: "Axes", seeds: list[Curve], number: int, options: Namespace) -> Any:
+    """Draw the mean over seeds."""
+    curve, shown = mean(seeds), look(number)
+    values = smoothed(curve.values, options.smooth)
+    (line,) = axes.plot(
+        curve.steps, values, color=shown.colour, linestyle=shown.line, gid=f"mean {number}", zorder=3
+    )
+    return line
+
+
+def _held_out(axes: "Axes", seeds: list[Curve], number: int, style: str) -> bool:
+    """Draw the mean held-out losses as points; whether there were any."""
+    if not seeds:
+        return False
+    curve, shown = mean(seeds), look(number)
+    axes.plot(
+        curve.steps,
+        curve.values,
+        color=shown.colour,
+        marker=shown.marker,
+        markersize=3.5 * line_scale(style),
+        markeredgecolor="white",
+        markeredgewidth=0.4 * line_scale(style),
+        linestyle="none",
+        gid=f"held out {number}",
+        zorder=5,
+        clip_on=False,
+    )
+    return True
+
+
+def _spike_look(colour: str, scale: float) -> dict[str, Any]:
+    return {
+        "marker": "v",
+        "markersize": 4 * scale,
+        "markerfacecolor": "none",
+        "markeredgecolor": colour,
+        "markeredgewidth": 0.8 * scale,
+        "linestyle": "none",
+    }
+
+
+def _legend(figure: "Figure", handles: list[Any], labels: list[str], marks: dict[str, bool], style: str) -> None:
+    """What is drawn: the variants, and what thin lines and marks are."""
+    from matplotlib.lines import Line2D
+
+    grey, scale = "#555555", line_scale(style)
+    thin = Line2D([], [], color=grey, linewidth=0.5 * scale)
+    handles, labels = [*handles, thin], [*labels, "thin: single seeds; thick: mean over seeds"]
+    if marks["held out"]:
+        handles.append(Line2D([], [], color=grey, marker="o", markersize=3.5 * scale, linestyle="none"))
+        labels.append("held-out loss, mean over seeds")
+    if marks["spikes"]:
+        handles.append(Line2D([], [], **_spike_look(grey, scale)))
+        labels.append(f"spike, {LOCAL}")
+    legend_below(figure, handles, labels)
