@@ -14,6 +14,7 @@ SHIPPED = sorted(path.stem for path in (conf_dir() / "study").glob("*.yaml"))
 COUNTS = {
     "glu": {"smoke": (8, 7, 16), "laptop": (8, 7, 64), "gpu": (8, 7, 88)},
     "norms": {"smoke": (5, 4, 10), "laptop": (5, 4, 25), "gpu": (5, 4, 40)},
+    "parts": {"smoke": (7, 6, 14)},
     "stability": {"smoke": (4, 3, 8), "laptop": (4, 3, 60), "gpu": (4, 3, 72)},
 }
 """Arms, contrasts and runs at each tier."""

@@ -1,0 +1,118 @@
+import dataclasses
+
+import pytest
+import yaml
+
+from lab.choices import names
+from lab.errors import ConfigError
+from lab.study.claims import Measured, claims, decode, judge
+
+SHIPPED = claims()
+
+ONE = """
+- id: paper.norm
+  source: Somebody 2020, Table 1
+  statement: Somebody says so.
+  scale: large
+  group: norm
+  metric: final_loss
+  values: {rmsnorm: 1.82, layernorm: 1.84}
+  sd: 0.005
+  n: 2
+  pairs: [[rmsnorm, layernorm]]
+  compare: size
+  read: text
+"""
+
+SEEN = Measured(
+    complete=True,
+    baseline_diverged=0,
+    diverged=0,
+    p=0.01,
+    mean=-0.02,
+    interval=(-0.03, -0.01),
+    equivalent=None,
+    mde=0.015,
+)
+
+
+def one():
+    return decode(yaml.safe_load(ONE), "claims.yaml")[0]
+
+
+def sign(**fields):
+    return dataclasses.replace(one(), compare="sign", **fields)
+
+
+@pytest.mark.parametrize("claim", SHIPPED, ids=lambda claim: claim.id)
+def test_a_shipped_claim_is_of_choices_there_are(claim):
+    assert set(claim.values) <= set(names(claim.group))
+    assert claim.pairs
+    for better, worse in claim.pairs:
+        assert claim.delta(better, worse) < 0, "lower is better"
+
+
+def test_a_claim_is_about_rows_that_differ_in_its_group_alone():
+    claim = one()
+    base = {"norm": "layernorm", "attn": "mha"}
+    assert claim.about({"norm": "rmsnorm", "attn": "mha"}, base) == -1
+    assert claim.about(base, {"norm": "rmsnorm", "attn": "mha"}) == 1
+    assert claim.about({"norm": "rmsnorm", "attn": "gqa"}, base) is None
+    assert claim.about({"norm": "dyt", "attn": "mha"}, base) is None
+    assert claim.about(base, base) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "replicated (sign)"),
+        ({"complete": False}, "incomplete"),
+        ({"baseline_diverged": 1}, "baseline unstable, lower the LR"),
+        ({"diverged": 2}, "diverged here"),
+        ({"p": None}, "too few seeds"),
+        ({"mean": 0.02, "interval": (0.01, 0.03)}, "not replicated: opposite sign"),
+        ({"p": 0.3, "equivalent": 0.01}, "not replicated: no effect >= 0.01 here"),
+        ({"p": 0.3}, "inconclusive at this scale (MDE 0.015)"),
+        ({"p": 0.01, "equivalent": 0.03}, "replicated (sign)"),
+    ],
+)
+def test_the_first_rule_that_fits_is_the_verdict(changed, said):
+    assert judge(sign(), dataclasses.replace(SEEN, **changed), side=-1, published=-0.02) == said
+
+
+def test_a_variant_that_was_said_to_be_worse_replicates_on_the_other_side():
+    worse = dataclasses.replace(SEEN, mean=0.02, interval=(0.01, 0.03))
+    assert judge(sign(), worse, side=1, published=0.02) == "replicated (sign)"
+    assert judge(sign(), SEEN, side=1, published=0.02) == "not replicated: opposite sign"
+
+
+def test_the_size_is_compared_where_the_claim_says_so():
+    # Two published means of two runs each: standard error sd, so +- 0.01 around what was published.
+    assert judge(one(), SEEN, side=-1, published=-0.035) == "replicated (size)"
+    assert judge(one(), SEEN, side=-1, published=-0.045) == "replicated (sign)"
+    unsure = dataclasses.replace(SEEN, p=0.2, interval=(-0.03, 0.01))
+    assert judge(one(), unsure, side=-1, published=-0.2) == "not replicated at that size"
+    assert judge(one(), unsure, side=-1, published=-0.02).startswith("inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("sd: 0.005", "sd: null", "compare size needs sd"),
+        ("[[rmsnorm, layernorm]]", "[[rmsnrom, layernorm]]", "did you mean 'rmsnorm'"),
+        ("[[rmsnorm, layernorm]]", "[[rmsnorm]]", "the better choice and the worse"),
+        ("n: 2", "n: 0", "n 0"),
+        ("scale: large", "size: large", "unknown key 'claims.yaml: paper.norm.size'"),
+        ("read: text", "read: seen", "must be one of text, told"),
+    ],
+)
+def test_a_wrong_claim_is_one_line(old, new, said):
+    with pytest.raises(ConfigError) as error:
+        decode(yaml.safe_load(ONE.replace(old, new)), "claims.yaml")
+    assert said in str(error.value).replace("'size'", "size")
+    assert "\n" not in str(error.value)
+
+
+def test_a_claim_stands_once():
+    with pytest.raises(ConfigError, match=r"paper\.norm is there twice"):
+        decode(yaml.safe_load(ONE) * 2, "claims.yaml")
