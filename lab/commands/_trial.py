@@ -47,7 +47,7 @@ def trial(config: "RunConfig", target: "RunConfig | None", *, slots: list[dict[s
     short = replace(
         config,
         train=replace(config.train, steps=steps, eval_every=None, checkpoint_every=None),
-        track=choices.load("track", "none").Config(name="none"),
+        track=choices.load("track", "none").Config(name="none", layers=False, layers_every=1),
         init_from=None if config.init_from is None else str(find_run(config.init_from).path),
     )
     print(f"lab plan: {len(slots)} times {steps} steps of the baseline, to know its speed", file=sys.stderr)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.component import Component
+from lab.component import Component, check_number
 from lab.errors import one_line
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,15 @@ class Guarded(Tracker):
 @dataclass(frozen=True, kw_only=True)
 class TrackConfig(Component, ABC):
     """Contract: start a tracker for one run."""
+
+    layers: bool
+    """Whether statistics of each layer are written to ``layers.jsonl`` (gradient norm, activation RMS, attention
+    logits and entropy, growth exponents); training is the same bit for bit."""
+    layers_every: int
+    """Every how many steps, from the first; at least 1."""
+
+    def __post_init__(self) -> None:
+        check_number("layers_every", self.layers_every, least=1)
 
     @abstractmethod
     def build(self, run_id: str, config: Mapping[str, Any], folder: Path) -> Tracker:

@@ -34,7 +34,9 @@ class Config(TrackConfig):
 
 def test_silent(tmp_path):
     assert choices.names("track")[:1] == ["none"]
-    tracker = choices.load("track", "none").Config(name="none").build("a", {}, tmp_path)
+    tracker = (
+        choices.load("track", "none").Config(name="none", layers=False, layers_every=1).build("a", {}, tmp_path)
+    )
     assert isinstance(tracker, Silent)
     assert tracker.log(1, {"loss": 1.0}) is None
     assert tracker.finish({}) is None
@@ -49,7 +51,9 @@ def listened(config, monkeypatch):
     from lab.training import run
 
     def train(*overrides):
-        trained = run.train(replace(config(*overrides), track=Config(name="listener")))
+        trained = run.train(
+            replace(config(*overrides), track=Config(name="listener", layers=False, layers_every=1))
+        )
         return Config.listener, trained
 
     return train
