@@ -1,88 +1,83 @@
-"""Compare runs: one row a variant, its seeds folded, what differs found out."""
+"""Compare runs: one row a variant, its seeds folded, what differs found out, and what may be said of it."""
 
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from lab.commands._compared import Found, comparison, find
 from lab.commands._parser import Parser
 from lab.paths import runs_dir
-from lab.report.table import as_json, as_text
-from lab.runs.store import read_results
-from lab.study.manifest import named
-from lab.study.manifest import read as read_manifest
-from lab.study.state import counts
+from lab.report.comparison import Comparison
+from lab.report.formats import FORMATS
+from lab.report.main_table import table
+from lab.report.table import as_text
+
+TABLES = {"A": "losses and costs"}
+"""The letters, and what each table shows."""
 
 
 def main(argv: list[str]) -> int:
     """Run ``lab table``; the exit status, 1 where there are no runs.
 
     Raises:
-        LabError: a path is missing or cannot be read.
+        LabError: a path is missing or cannot be read, or an option fits no run.
     """
     options = _parser().parse_args(argv)
-    paths: list[Path] = options.paths or [runs_dir()]
-    if not options.paths and not paths[0].exists():
+    words: list[str] = options.paths
+    letter = words.pop(0) if words and words[0] in TABLES else "A"
+    paths = [Path(word) for word in words] or [runs_dir()]
+    if not words and not paths[0].exists():
         return _no_runs(paths)
-    records, damaged, missing, studies = _read(paths)
-    for file in damaged:
+    found = find(paths)
+    for file in found.damaged:
         print(f"lab table: {file}: not the result of a run, left out", file=sys.stderr)
-    if not records:
+    if not found.records:
         return _no_runs(paths)
-    if options.format == "json":
-        print(as_json(records, in_order=studies))
-    else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print(as_text(records, width=width, in_order=studies))
-    for line in missing:
+    made = comparison(found, baseline=options.baseline, by=options.by, where=options.where)
+    print(_set(letter, made, found, options.format))
+    for line in found.missing:
         print(f"lab table: {line}", file=sys.stderr)
     return 0
 
 
-def _read(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path], list[str], bool]:
-    """The results under the paths, files that are none, what studies still lack, and whether all paths are studies.
-
-    Raises:
-        LabError: a path is missing or cannot be read.
-    """
-    folders: list[Path] = []
-    missing: list[str] = []
-    studies = True
-    for path in paths:
-        manifest = read_manifest(path) if path.is_dir() else None if path.exists() else named(str(path))
-        if manifest is None:
-            folders.append(path)
-            studies = False
-            continue
-        runs = {entry.id: entry for entry in manifest.runs if entry.cell.role == "report"}
-        folders += [entry.folder.path for entry in runs.values() if entry.folder.result() is not None]
-        found = counts(state for _, state in manifest.states())
-        left = manifest.expected - found.get("done", 0) - found.get("diverged", 0)
-        if left > 0:
-            missing.append(
-                f"{manifest.label} is not complete: {left} of {manifest.expected} runs have no result; "
-                f"lab resume {manifest.label}"
-            )
-    records, damaged = read_results(folders)
-    return records, damaged, missing, studies
+def _set(letter: str, made: Comparison, found: Found, form: str) -> str:
+    """The table in its format."""
+    if form == "text":
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        return as_text(made, width=width)
+    return FORMATS[form](table(made))
 
 
 def _parser() -> Parser:
     parser = Parser(prog="lab table", description=__doc__)
+    letters = ", ".join(f"{letter} {shows}" for letter, shows in TABLES.items())
     parser.add_argument(
         "paths",
         metavar="PATH",
         nargs="*",
-        type=Path,
-        help="a study by name or folder, a run folder, a folder of them, an outputs folder, or a result.json "
-        "(default: outputs)",
+        help=f"first, if any, which table: {letters} (default: A); then a study by name or folder, a run folder, "
+        "a folder of them, an outputs folder, or a result.json (default: outputs)",
     )
     parser.add_argument(
         "--format",
-        choices=["text", "json"],
+        choices=list(FORMATS),
         default="text",
-        help="a table for people, or JSON (default: text)",
+        help="for a terminal or a paper, or data: csv has a record a seed, json every number (default: text)",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="WORDS",
+        help="the row that the others are compared with (default: the study's, or the first)",
+    )
+    parser.add_argument(
+        "--by", metavar="KEY", action="append", default=[], help="name rows by this setting alone; repeatable"
+    )
+    parser.add_argument(
+        "--where",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="leave out runs that have another value there; repeatable",
     )
     return parser
 

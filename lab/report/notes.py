@@ -9,9 +9,6 @@ from lab.report.rows import Row, reason
 from lab.report.variants import HASHED, Record, choice, config_of, hash_of, short_hash, show
 from lab.stats.spikes import LOCAL
 
-SEEDS_FOR_VERDICTS = 5
-"""Seeds a variant needs before words of judgement would be in order (protocol.md 0.3)."""
-
 ENV_KEYS = ("commit", "cpu", "gpu", "machine")
 """Keys of a run's environment that are compared, beside everything that looks like a version."""
 
@@ -31,12 +28,10 @@ def footer(records: Sequence[Record], rows: Sequence[Row]) -> list[list[str]]:
         _names("threads {}", (config_of(record).get("threads") for record in records)),
         _matched(records),
     ]
-    few = min(row.n for row in rows) < SEEDS_FOR_VERDICTS
     read = [
         "± sd of seeds (ddof 1)" if any(row.n > 1 for row in rows) else "",
         "one seed: no spread" if any(row.n == 1 for row in rows) else "",
         f"spikes {LOCAL}: count/counted steps",
-        f"differences, no verdicts: {f'n < {SEEDS_FOR_VERDICTS}' if few else 'no test was run'}",
     ]
     return [[piece for piece in line if piece] for line in (shared, read)]
 

@@ -49,6 +49,8 @@ class Row:
     epochs: float | None
     early_loss: float | None
     """Held-out loss after an eighth of the steps, mean over seeds."""
+    early_loss_sd: float | None
+    """As ``final_loss_sd``."""
     final_loss: float | None
     """Held-out loss after the last step, mean over seeds."""
     final_loss_sd: float | None
@@ -82,8 +84,13 @@ class Row:
 
 def rows(records: Iterable[Record], *, in_order: bool = False) -> list[Row]:
     """Fold runs into rows, in the natural order of the labels or in that of the runs, never by loss."""
+    return rows_of(variants(records, in_order=in_order))
+
+
+def rows_of(variants: Iterable[Variant]) -> list[Row]:
+    """A row of each variant, in the order given; the first is what sizes are compared with."""
     found: list[Row] = []
-    for variant in variants(records, in_order=in_order):
+    for variant in variants:
         found.append(_row(variant, found[0] if found else None))
     return found
 
@@ -133,7 +140,7 @@ def _row(variant: Variant, first: Row | None) -> Row:
     status = [str(run.get("status")) for run in runs]
     done = [run for run in runs if run.get("status") == "done"]
     ended = [run for run in runs if run.get("status") in ENDED]
-    finals = _numbers(done, "final_loss")
+    finals, earlies = _numbers(done, "final_loss"), _numbers(done, "early_loss")
     params = _count(runs, "parameters", "total")
     inner = _count(runs, "parameters", "non_embedding")
     loss, norm = _spikes(ended, "loss"), _spikes(ended, "grad_norm")
@@ -150,7 +157,8 @@ def _row(variant: Variant, first: Row | None) -> Row:
         tokens_per_s=median(done or runs, "tokens_per_s"),
         tokens=median(done or runs, "tokens"),
         epochs=median(done or runs, "epochs"),
-        early_loss=_mean(_numbers(done, "early_loss")),
+        early_loss=_mean(earlies),
+        early_loss_sd=statistics.stdev(earlies) if len(earlies) > 1 else None,
         final_loss=_mean(finals),
         final_loss_sd=statistics.stdev(finals) if len(finals) > 1 else None,
         bits_per_byte=_mean(_numbers(done, "bits_per_byte")),

@@ -1,28 +1,26 @@
-"""Rows to text or JSON. The text is one row a variant, legible in a terminal, a pipe and a paper draft."""
+"""Rows to text: one row a variant, legible in a terminal, a pipe and a paper draft."""
 
 import io
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from lab.report.notes import footer, reasons, si, warnings
-from lab.report.rows import Row, rows
-from lab.report.variants import Record
-
-NONE = "–"
-"""A number that is not known."""
+from lab.report.comparison import Comparison
+from lab.report.effects import Effects
+from lab.report.main_table import NONE, effect_columns
+from lab.report.notes import reasons, si, warnings
+from lab.report.rows import Row
 
 _ENDLESS = 100_000
 """Columns given to rich, so that it never breaks a row."""
 
-Panel = Literal["loss", "spikes", "cost"]
+Panel = Literal["loss", "effect", "spikes", "cost"]
 
 _LAYOUTS: tuple[tuple[tuple[Panel, ...], ...], ...] = (
-    (("loss", "spikes", "cost"),),
-    (("loss", "spikes"), ("cost",)),
-    (("loss",), ("spikes", "cost")),
-    (("loss",), ("spikes",), ("cost",)),
+    (("loss", "effect", "spikes", "cost"),),
+    (("loss", "effect"), ("spikes", "cost")),
+    (("loss",), ("effect",), ("spikes", "cost")),
+    (("loss",), ("effect",), ("spikes",), ("cost",)),
 )
 """Ways to set the columns one above the other, from the widest to the narrowest."""
 
@@ -38,34 +36,36 @@ class _Column:
     left: bool = False
 
 
-def as_json(records: Sequence[Record], *, in_order: bool = False) -> str:
-    """The table as strict JSON: rows, why runs failed or diverged, and warnings."""
-    found = rows(records, in_order=in_order)
-    table = {
-        "rows": [asdict(row) for row in found],
-        "reasons": reasons(records),
-        "warnings": warnings(records, found),
-    }
-    return json.dumps(table, indent=2, allow_nan=False, ensure_ascii=False)
-
-
-def as_text(records: Sequence[Record], *, width: int | None = None, in_order: bool = False) -> str:
+def as_text(comparison: Comparison, *, width: int | None = None) -> str:
     """The table as text, and below it why runs failed, what they share, and warnings.
 
     Args:
-        records: the runs, at least one.
-        width: columns of the terminal. A table that is wider is set in panels: losses, spikes, costs. None,
-            as for a file or a pipe, always gives a single panel. Rows are never broken.
-        in_order: whether rows come in the order of the runs, as those of a study do, and not of their labels.
+        comparison: the variants, at least one.
+        width: columns of the terminal. A table that is wider is set in panels: losses, effects, spikes, costs.
+            None, as for a file or a pipe, always gives a single panel. Rows are never broken.
     """
-    found = rows(records, in_order=in_order)
+    found, effects = comparison.rows, comparison.effects
+    columns = [*_COLUMNS, *(_effects(effects) if effects else [])]
     for layout in _LAYOUTS:
-        blocks = [_panel(found, panels) for panels in layout]
+        blocks = [text for panels in layout if (text := _panel(found, panels, columns))]
         if width is None or max(map(_width, blocks)) <= width:
             break
-    notes = [line for pieces in footer(records, found) for line in _lines(pieces, width)]
+    records = comparison.records
+    notes = [line for pieces in comparison.notes() for line in _lines(pieces, width)]
     notes += [f"warning: {line}" for line in warnings(records, found)]
     return "\n\n".join(blocks + ["\n".join(lines) for lines in (reasons(records), notes) if lines])
+
+
+def _effects(found: Effects) -> list[_Column]:
+    """The columns of differences, which the baseline has not."""
+
+    def column(header: str, cells: Mapping[str, str]) -> _Column:
+        def said(rows: Sequence[Row]) -> list[str]:
+            return [cells.get(row.variant, NONE) for row in rows]
+
+        return _Column(header, said, "effect", left=header.endswith("verdict"))
+
+    return [column(header, cells) for header, cells in effect_columns(found).items()]
 
 
 def _lines(pieces: Sequence[str], width: int | None) -> list[str]:
@@ -84,7 +84,10 @@ def _width(text: str) -> int:
     return max(len(line) for line in text.splitlines())
 
 
-def _panel(found: Sequence[Row], panels: Sequence[Panel]) -> str:
+def _panel(found: Sequence[Row], panels: Sequence[Panel], columns: Sequence[_Column]) -> str:
+    """A table of the columns of some panels; empty where there are none."""
+    if not any(column.panel in panels for column in columns):
+        return ""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -93,7 +96,7 @@ def _panel(found: Sequence[Row], panels: Sequence[Panel]) -> str:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column(Text("\nvariant"), no_wrap=True)
     bodies = [[row.variant for row in found]]
-    for column in _COLUMNS:
+    for column in columns:
         cells = column.cells(found)
         if column.panel in panels and (column.always or any(cell not in ("", NONE, "0") for cell in cells)):
             table.add_column(Text(column.header), justify="left" if column.left else "right", no_wrap=True)

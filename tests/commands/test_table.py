@@ -54,6 +54,78 @@ def test_a_study_has_its_own_order_and_says_what_it_lacks(runs, monkeypatch, cap
     )
 
 
+@pytest.fixture
+def declared(tmp_path, monkeypatch):
+    """A study of three arms by five seeds, the second of which is the first with other batches."""
+    monkeypatch.setenv("LAB_OUTPUTS", str(tmp_path))
+    cells, names = [], []
+    for arm, gain, batches in (("rms", 0, "a"), ("again", 0.001, "b"), ("layer", -0.05, "a")):
+        for seed in range(1, 6):
+            names.append(f"{arm}{seed}")
+            cells.append(Cell(arm, (f"seed={seed}",), seed=seed))
+            folder = tmp_path / "runs" / names[-1]
+            norm = "layernorm" if arm == "layer" else "rmsnorm"
+            loss = 3 + gain + seed / 100 + (seed % 2) / 1000 * bool(gain)
+            write(folder, norm=norm, seed=seed, loss=loss)
+            result = json.loads((folder / "result.json").read_text())
+            result["hashes"] = {"batches": f"{batches}{seed}"}
+            result["config"]["study_seed"] = int(arm == "again")
+            (folder / "result.json").write_text(json.dumps(result))
+    said = {"baseline": {"name": "rms"}, "primary": "final_loss", "stats": {"alpha": 0.1, "margin": 0.2}}
+    study = Manifest("norms", "01234567", ("study=norms",), said, "2026-01-01T00:00:00+00:00", 15)
+    study.with_stage("all", cells, names).write()
+    return tmp_path
+
+
+def effects(capsys, *argv):
+    assert table.main([*map(str, argv), "--format", "json"]) == 0
+    return json.loads(capsys.readouterr().out)["effects"]
+
+
+def test_a_study_names_its_arms_and_says_how_they_are_judged(declared, capsys):
+    found = effects(capsys, "A", "norms")
+    assert [row["variant"] for row in found["rows"]] == ["again", "layer"]
+    assert (found["baseline"], found["alpha"], found["margin"], found["family"]) == ("rms", 0.1, 0.2, 2)
+    again, layer = found["rows"]
+    assert (again["paired_by_seed"], again["verdict"]) == (False, "equivalent within ±0.2")
+    assert (layer["paired_by_seed"], layer["verdict"], layer["wins"]) == (True, "better", 5)
+    assert table.main(["norms"]) == 0
+    out = capsys.readouterr().out
+    assert "equivalent within ±0.2, unpaired" in out
+    assert "exploratory" not in out
+    assert "study norms-01234567" in out
+
+
+def test_a_study_that_lacks_a_run_has_no_verdicts(declared, capsys):
+    (declared / "runs" / "layer3" / "result.json").unlink()
+    assert [row["verdict"] for row in effects(capsys, "norms")["rows"]] == ["", ""]
+
+
+def test_another_baseline(declared, capsys):
+    found = effects(capsys, "norms", "--baseline", "layer")
+    assert [row["verdict"] for row in found["rows"]] == ["worse", "worse"]
+    with pytest.raises(LabError, match="--baseline 'lauer' is none of the rows: rms; again; layer"):
+        table.main(["norms", "--baseline", "lauer"])
+
+
+def test_rows_by_a_setting_and_runs_where_one_holds(runs, capsys):
+    made = rows(capsys, runs, "--by", "norm.eps", "--by", "norm")
+    assert [row["variant"] for row in made] == [f"norm.eps=1e-06 norm={norm}" for norm in ("layernorm", "rmsnorm")]
+    (row,) = rows(capsys, runs, "--where", "norm=rmsnorm")
+    assert row["runs"] == ["rmsnorm1", "rmsnorm2"]
+    for option, word in (("--where", "norm=none"), ("--where", "norm"), ("--by", "norm.x")):
+        with pytest.raises(LabError, match=f"{option} {word}"):
+            table.main([str(runs), option, word])
+
+
+@pytest.mark.parametrize("form", ["markdown", "latex", "html", "csv"])
+def test_formats(declared, capsys, form):
+    assert table.main(["norms", "--format", form]) == 0
+    out = capsys.readouterr().out
+    assert "layer" in out
+    assert out.count("\n") == 16 if form == "csv" else "better" in out
+
+
 def test_an_outputs_folder_a_folder_of_runs_a_run_and_a_file(runs, capsys):
     everything = rows(capsys, runs.parent)
     assert [row["variant"] for row in everything] == ["norm=layernorm", "norm=rmsnorm"]
@@ -123,7 +195,7 @@ def test_a_wrong_format_is_one_line(capsys):
     assert stop.value.code == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
-    assert "text, json" in err
+    assert "text, markdown, latex, html, csv, json" in err
 
 
 def test_help(capsys):

@@ -2,10 +2,22 @@ import json
 
 import pytest
 
+from lab.report.comparison import compare
+from lab.report.formats import FORMATS
+from lab.report.main_table import table
 from lab.report.notes import footer, si
 from lab.report.rows import rows
-from lab.report.table import as_json, as_text
+from lab.report.table import as_text as text_of
+from lab.report.variants import variants
 from report.records import LAYERNORM, record, study
+
+
+def as_text(records, **options):
+    return text_of(compare(variants(records)), **options)
+
+
+def as_json(records):
+    return FORMATS["json"](table(compare(variants(records))))
 
 
 def line_of(text, start):
@@ -26,7 +38,7 @@ def test_numbers_of_a_row():
     row = line_of(text, "norm=layernorm")
     for part in ("2/3", "1.31M", "1.05M", "8.10M", "15.0k", "0.41", "3.1867 ± 0.0063", "0/1704", "6/1704"):
         assert part in row
-    assert row.endswith("1 of 3 diverged")
+    assert "1 of 3 diverged" in row
     assert "-0.1%" in line_of(text, "norm=rmsnorm")
 
 
@@ -40,7 +52,8 @@ def test_footer():
     text = as_text(study())
     assert "seeds 1–3 · 1.23M tokens per run · 0.94 tokens/parameter · data sotu · tokenizer bpe" in text
     assert "local(w=128,k=7)" in text
-    assert "differences, no verdicts: n < 5" in text
+    assert "no verdicts, the table is not complete: norm=rmsnorm seed 3 failed" in text
+    assert "exploratory: no study declared the family" in text
     assert "one seed: no spread" not in text
     assert "warning" not in text
 
@@ -51,9 +64,28 @@ def test_one_seed_has_no_spread():
     assert "±" not in text
 
 
-def test_five_seeds_still_get_no_verdict():
+def test_a_lone_variant_is_compared_with_nothing():
     text = as_text([record(f"r{seed}", seed=seed) for seed in range(5)])
-    assert "no verdicts: no test was run" in text
+    assert "verdict" not in text
+    assert "Holm" not in text
+
+
+def test_five_seeds_get_a_verdict_in_text_and_in_every_format():
+    losses = [3.20, 3.22, 3.19, 3.21, 3.205]
+    runs = [record(f"a{i}", seed=i, loss=loss, norm=LAYERNORM) for i, loss in enumerate(losses)]
+    runs += [record(f"b{i}", seed=i, loss=loss - 0.05 + i / 1e4) for i, loss in enumerate(losses)]
+    row = line_of(as_text(runs), "norm=rmsnorm")
+    assert "-0.0498 [-0.0500, -0.0496]" in row
+    assert " 5/5 " in row
+    assert "better" in row
+    made = table(compare(variants(runs)))
+    for form, write in FORMATS.items():
+        if form != "csv":
+            assert "better" in write(made)
+    assert len(FORMATS["csv"](made).splitlines()) == 11
+    (effect,) = json.loads(FORMATS["json"](made))["effects"]["rows"]
+    assert effect["paired"]["p"] == pytest.approx(effect["p_holm"])
+    assert effect["welch"]["n"] == 5
 
 
 @pytest.mark.parametrize("word", ["better", "worse", "best", "winner", "rank", "significant"])
@@ -80,7 +112,7 @@ def test_a_terminal_gets_panels_that_fit(width):
 
 def test_panels_keep_all_columns():
     wide = as_text(study()).split("\n\n")[0].split()
-    narrow = " ".join(as_text(study(), width=100).split("\n\n")[:2]).split()
+    narrow = as_text(study(), width=100).split("\n\ndiverged b3")[0].split()
     assert {word for word in wide if "─" not in word} == {word for word in narrow if "─" not in word}
 
 
@@ -119,7 +151,7 @@ def test_json_is_strict_and_complete():
     for row in table["rows"]:
         assert set(wanted.split()) <= set(row)
     assert table["rows"][0]["settings"] == {"norm": "layernorm"}
-    assert table["reasons"][0].startswith("failed a3")
+    assert [line.partition(":")[0] for line in table["reasons"]] == ["diverged b3", "failed a3"]
 
 
 def test_text_from_runs_is_not_markup():

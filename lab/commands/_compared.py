@@ -1,0 +1,150 @@
+"""From paths to the comparison of a table: a study's arms as it declared them, or variants that are found."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.errors import ConfigError
+from lab.report.comparison import Comparison, compare, labelled, pick, setting
+from lab.report.effects import Stats
+from lab.report.variants import Record, Variant, variants
+from lab.runs.store import read_results
+from lab.study.manifest import Manifest, named
+from lab.study.manifest import read as read_manifest
+from lab.study.state import counts
+
+
+@dataclass
+class Found:
+    """What lies under the paths."""
+
+    records: list[Record] = field(default_factory=list)
+    damaged: list[Path] = field(default_factory=list)
+    """Files that are no results."""
+    missing: list[str] = field(default_factory=list)
+    """What studies still lack, a line each."""
+    studies: bool = True
+    """Whether all paths are studies."""
+    manifest: Manifest | None = None
+    """The one study that was named, where it declares its arms."""
+
+
+def find(paths: Sequence[Path]) -> Found:
+    """Read the results under the paths.
+
+    Raises:
+        LabError: a path is missing or cannot be read.
+    """
+    found, folders = Found(), []
+    manifests: list[Manifest] = []
+    for path in paths:
+        manifest = read_manifest(path) if path.is_dir() else None if path.exists() else named(str(path))
+        if manifest is None:
+            folders.append(path)
+            found.studies = False
+            continue
+        manifests.append(manifest)
+        runs = {entry.id: entry for entry in manifest.runs if entry.cell.role == "report"}
+        folders += [entry.folder.path for entry in runs.values() if entry.folder.result() is not None]
+        states = counts(state for _, state in manifest.states())
+        left = manifest.expected - states.get("done", 0) - states.get("diverged", 0)
+        if left > 0:
+            found.missing.append(
+                f"{manifest.label} is not complete: {left} of {manifest.expected} runs have no result; "
+                f"lab resume {manifest.label}"
+            )
+    records, found.damaged = read_results(folders)
+    found.records = list(records)
+    if found.studies and len(manifests) == 1 and manifests[0].declared:
+        found.manifest = manifests[0]
+    return found
+
+
+def comparison(
+    found: Found, *, baseline: str | None = None, by: Sequence[str] = (), where: Sequence[str] = ()
+) -> Comparison:
+    """The variants with their baseline.
+
+    Args:
+        found: at least one result.
+        baseline: words that name a row; None: the study's, or the first row.
+        by: settings that alone name the rows.
+        where: ``KEY=VALUE``; runs with other values are left out.
+
+    Raises:
+        ConfigError: one of these fits nothing.
+    """
+    records = [record for record in found.records if all(_fits(record, word) for word in where)]
+    if not records:
+        raise ConfigError(f"--where {' '.join(where)}: no run is so")
+    chosen = baseline or by or where
+    if found.manifest is not None:
+        rows = list(_arms(found.manifest, records))
+        if where:
+            rows = [row for row in rows if row.records]
+        rows = labelled(rows, by) if by else rows
+        base = pick(rows, baseline) if baseline else None
+        return compare(rows, baseline=base, **_declared(found.manifest, exploratory=bool(chosen), rows=rows))
+    rows = variants(records, in_order=found.studies)
+    rows = labelled(rows, by) if by else rows
+    return compare(rows, baseline=pick(rows, baseline) if baseline else None, missing=found.missing)
+
+
+def _fits(record: Record, word: str) -> bool:
+    key, equals, value = word.partition("=")
+    if not equals:
+        raise ConfigError(f"--where {word} is not KEY=VALUE")
+    return setting(record, key) == value
+
+
+def _arms(manifest: Manifest, records: Sequence[Record]) -> Iterator[Variant]:
+    """The arms of a study in its order, those without a result too."""
+    by_id = {record["id"]: record for record in records}
+    arms: dict[str, dict[str, Record]] = {}
+    for entry in manifest.runs:
+        if entry.cell.role == "report":
+            runs = arms.setdefault(entry.cell.arm, {})
+            if entry.id in by_id:
+                runs[entry.id] = by_id[entry.id]
+    for arm, runs in arms.items():
+        ordered = sorted(runs.values(), key=lambda record: int(record["config"].get("seed") or 0))
+        yield Variant(arm, {}, tuple(ordered))
+
+
+def _declared(manifest: Manifest, *, exploratory: bool, rows: Sequence[Variant]) -> dict[str, Any]:
+    """What a study says of its verdicts, as ``compare`` takes it."""
+    said = manifest.declared or {}
+    stats = said.get("stats") or {}
+    missing = [line.partition(";")[0] for line in _lacking(manifest)]
+    if said.get("verdicts") is False:
+        missing.append(f"tier {said.get('tier')} is not judged")
+    kept = {key: stats[key] for key in ("alpha", "power", "margin") if stats.get(key) is not None}
+    family = max(_family(said, len(rows)), len(rows) - 1, 1)
+    lines = [f"study {manifest.label}, asked {manifest.asked}"]
+    if exploratory:
+        lines.append("exploratory: rows or baseline are not those that the study declares")
+    return {
+        "metric": said.get("primary") or "final_loss",
+        "stats": Stats(**kept),
+        "m": family,
+        "missing": missing,
+        "lines": lines,
+    }
+
+
+def _family(said: dict[str, Any], arms: int) -> int:
+    """Contrasts that the study declares."""
+    if said.get("contrasts"):
+        return len(said["contrasts"])
+    single = len(said.get("variants") or ())
+    return single + math.comb(single, 2) if said.get("design") == "pairwise" else arms - 1
+
+
+def _lacking(manifest: Manifest) -> Iterator[str]:
+    for entry, state in manifest.states():
+        if entry.cell.role == "report" and state.status == "pending":
+            yield f"{entry.cell.arm} seed {entry.cell.seed} {state.status}"
+    if manifest.expected > len(manifest.runs):
+        yield f"{manifest.expected - len(manifest.runs)} runs of stages that have not begun"

@@ -1,0 +1,197 @@
+"""The variants of a table with their baseline: rows, effects, notes, and the numbers behind them."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lab.errors import ConfigError
+from lab.report.effects import Effects, Stats, effects
+from lab.report.notes import footer, reasons, warnings
+from lab.report.rows import Row, number, one_a_seed, rows_of, within
+from lab.report.variants import Record, Variant, config_of, hash_of, show
+from lab.stats.contrast import Contrast
+
+EXPLORATORY = "exploratory: no study declared the family"
+"""Said of a family that is what happens to be in the table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What a table is about."""
+
+    variants: tuple[Variant, ...]
+    """The baseline first, the others in their order."""
+    rows: tuple[Row, ...]
+    effects: Effects | None
+    """None where there is nothing to compare with."""
+    lines: tuple[str, ...] = ()
+    """What the family is."""
+
+    @property
+    def records(self) -> list[Record]:
+        """All runs."""
+        return [record for variant in self.variants for record in variant.records]
+
+    def notes(self) -> list[list[str]]:
+        """Lines below the table, in pieces between which one may break."""
+        found = footer(self.records, self.rows)
+        if self.effects is None:
+            return found
+        return [*found, *(line.split("; ") for line in (*self.effects.footer, *self.lines))]
+
+    def data(self) -> dict[str, Any]:
+        """All numbers, finite or null."""
+        found = {
+            "rows": [asdict(row) for row in self.rows],
+            "effects": None if self.effects is None else _effects(self.effects),
+            "reasons": reasons(self.records),
+            "warnings": warnings(self.records, self.rows),
+        }
+        made: dict[str, Any] = _strict(found)
+        return made
+
+    def per_seed(self) -> list[dict[str, Any]]:
+        """One flat record a variant and seed."""
+        return [_strict(line) for line in self._per_seed()]
+
+    def _per_seed(self) -> Iterator[dict[str, Any]]:
+        found = {row.label: row.differences for row in self.effects.rows} if self.effects else {}
+        for variant in self.variants:
+            for record in one_a_seed(variant.records):
+                config = config_of(record)
+                yield {
+                    "variant": variant.label,
+                    "seed": config.get("seed"),
+                    "study_seed": config.get("study_seed"),
+                    "run": record.get("id"),
+                    "status": record.get("status"),
+                    **{key: number(record.get(key)) for key in ("early_loss", "final_loss", "bits_per_byte")},
+                    "difference": found.get(variant.label, {}).get(str(config.get("seed"))),
+                    "params": within(record, "parameters", "total"),
+                    "params_non_embedding": within(record, "parameters", "non_embedding"),
+                    **{key: number(record.get(key)) for key in ("flops_per_token", "tokens", "tokens_per_s")},
+                    "lr": within(config, "optim", "lr"),
+                }
+
+
+def compare(
+    variants: Sequence[Variant],
+    *,
+    baseline: Variant | None = None,
+    metric: str = "final_loss",
+    stats: Stats | None = None,
+    m: int | None = None,
+    missing: Sequence[str] = (),
+    lines: Sequence[str] = (EXPLORATORY,),
+) -> Comparison:
+    """Compare variants with one of them, by default the first.
+
+    Where rows have several tokenizers, losses per token do not compare; then ``bits_per_byte`` is the metric.
+    """
+    base = variants[0] if baseline is None else baseline
+    ordered = (base, *(variant for variant in variants if variant is not base))
+    records = [record for variant in ordered for record in variant.records]
+    if len({h for record in records if (h := hash_of(record, "tokenizer"))}) > 1:
+        metric = "bits_per_byte"
+    found = None
+    if len(ordered) > 1:
+        found = effects(ordered, base, metric=metric, stats=stats, m=m, missing=missing)
+    return Comparison(variants=ordered, rows=tuple(rows_of(ordered)), effects=found, lines=tuple(lines))
+
+
+def labelled(variants: Sequence[Variant], keys: Sequence[str]) -> list[Variant]:
+    """The variants called by some settings alone; where several would be called alike they keep their labels.
+
+    Raises:
+        ConfigError: no run has such a setting.
+    """
+    for key in keys:
+        if all(setting(record, key) is None for variant in variants for record in variant.records):
+            raise ConfigError(f"--by {key}: no run has this setting")
+    names = [
+        " ".join(f"{key}={setting(variant.records[0], key)}" for key in keys) if variant.records else variant.label
+        for variant in variants
+    ]
+    return [
+        Variant(name if names.count(name) == 1 else variant.label, variant.settings, variant.records)
+        for name, variant in zip(names, variants, strict=True)
+    ]
+
+
+def setting(record: Record, key: str) -> str | None:
+    """A setting by its dotted key, as one would write it; a component by its name."""
+    part: Any = config_of(record)
+    for name in key.split("."):
+        if not isinstance(part, Mapping) or name not in part:
+            return None
+        part = part[name]
+    if isinstance(part, Mapping):
+        return str(part["name"]) if isinstance(part.get("name"), str) else show(sorted(map(str, part)))
+    return show(part)
+
+
+def pick(variants: Sequence[Variant], words: str) -> Variant:
+    """The variant that was named by its label, or by words of it.
+
+    Raises:
+        ConfigError: none or several are called so.
+    """
+    exact = [variant for variant in variants if variant.label == words]
+    found = exact or [variant for variant in variants if {*words.split()} <= {*variant.label.split()}]
+    if len(found) == 1:
+        return found[0]
+    labels = "; ".join(variant.label for variant in (found or variants)[:6])
+    raise ConfigError(f"--baseline '{words}' is {'several' if found else 'none'} of the rows: {labels}")
+
+
+def _effects(found: Effects) -> dict[str, Any]:
+    return {
+        "metric": found.metric,
+        "baseline": found.baseline,
+        "family": found.m,
+        "alpha": found.stats.alpha,
+        "power": found.stats.power,
+        "margin": found.margin,
+        "floor": None if found.floor is None else asdict(found.floor),
+        "pairing_correlation": found.rho,
+        "mde": found.mde,
+        "missing": list(found.missing),
+        "baseline_losses": found.baseline_losses,
+        "rows": [
+            {
+                "variant": row.label,
+                "n": row.n,
+                "diverged": row.diverged,
+                "ended": row.ended,
+                "paired_by_seed": row.is_paired,
+                "losses": row.losses,
+                "differences": row.differences,
+                "test": _contrast(row.contrast),
+                "p_holm": row.p,
+                "paired": _contrast(row.paired(m=found.m, alpha=found.stats.alpha)),
+                "welch": _contrast(row.welch(m=found.m, alpha=found.stats.alpha)),
+                "equivalence": None if row.equivalence is None else asdict(row.equivalence),
+                "mde": row.mde,
+                "wins": row.wins,
+                "pairs": row.pairs,
+                "params_difference": row.params,
+                "flops_difference": row.flops,
+                "verdict": row.verdict,
+            }
+            for row in found.rows
+        ],
+    }
+
+
+def _contrast(found: Contrast | None) -> dict[str, Any] | None:
+    return None if found is None else asdict(found)
+
+
+def _strict(value: Any) -> Any:
+    """With null in the place of what is not finite, which JSON cannot say."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _strict(part) for key, part in value.items()}
+    return [_strict(part) for part in value] if isinstance(value, (list, tuple)) else value
