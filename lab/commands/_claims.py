@@ -1,0 +1,100 @@
+"""Published claims that the rows of a table meet: the figures of a paper beside ours."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lab.report.effects import Effect, Effects
+from lab.report.variants import IGNORED, Variant, choice, config_of
+from lab.runs.identity import without
+from lab.study.claims import Claim, Measured, Read, claims, judge
+
+DAGGER = "†"
+"""Of a figure that somebody else told, and nobody here read in the paper."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What a claim says of one row, and what is to be said of the claim."""
+
+    label: str
+    """The row's."""
+    claim: Claim
+    delta: float
+    """Published, variant minus baseline, in nats."""
+    verdict: str
+    """Empty where the claim says nothing of this pair, and only has figures for it."""
+
+    @property
+    def text(self) -> str:
+        """The figure, with its mark."""
+        return f"{self.delta:+.3f}{DAGGER if self.claim.read is Read.told else ''}"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """For below a table: the verdict, and both what was said and at which scale."""
+        said = f": {self.verdict}" if self.verdict else ": no claim, figures alone"
+        caveat = f" {self.claim.caveat}" if self.claim.caveat else ""
+        return (
+            f"{self.label} · {self.claim.id}{said}",
+            f"  published Δ {self.text} at {self.claim.scale} ({self.claim.source}).{caveat}",
+        )
+
+
+def published(found: Effects, variants: Sequence[Variant], baseline: Variant) -> list[Published]:
+    """The claims about rows that differ from the baseline in one choice and in nothing else, in the rows' order."""
+    by_label = {variant.label: variant for variant in variants}
+    return [
+        each
+        for row in found.rows
+        if row.is_paired and row.label in by_label
+        for each in _of(row, found, by_label[row.label], baseline)
+    ]
+
+
+def _of(row: Effect, found: Effects, variant: Variant, baseline: Variant) -> Iterator[Published]:
+    mine, theirs = _config(variant), _config(baseline)
+    group = _differing(mine, theirs)
+    for claim in claims():
+        names = [str(choice(one.records[0], claim.group)) for one in (variant, baseline)]
+        if group != claim.group or claim.metric != found.metric or not {*names} <= claim.values.keys():
+            continue
+        delta = claim.delta(*names)
+        side = claim.about({group: names[0]}, {group: names[1]})
+        verdict = judge(claim, _measured(row, found), side=side, published=delta) if side else ""
+        yield Published(label=row.label, claim=claim, delta=delta, verdict=verdict)
+
+
+def _measured(row: Effect, found: Effects) -> Measured:
+    equal = row.equivalence
+    return Measured(
+        complete=not found.missing,
+        baseline_diverged=found.baseline_diverged,
+        diverged=max(0, row.diverged - found.baseline_diverged),
+        p=row.p if row.verdict else None,
+        mean=row.contrast.mean if row.contrast else None,
+        interval=row.contrast.family_interval if row.contrast else None,
+        equivalent=equal.margin if equal and equal.equivalent else None,
+        mde=row.mde,
+        alpha=found.stats.alpha,
+    )
+
+
+def _config(variant: Variant) -> Mapping[str, Any]:
+    """What decides a run but its seeds, and the learning rate, which each arm may have its own of."""
+    return without(config_of(variant.records[0]), (*IGNORED, "optim.lr", "preset", "preset_size"))
+
+
+def _differing(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> str | None:
+    """The one section in which two configurations differ, and differ in the choice; None for any other case."""
+    differing = [key for key in {*mine, *theirs} if _text(mine.get(key)) != _text(theirs.get(key))]
+    if len(differing) != 1:
+        return None
+    one, two = (part.get(differing[0]) for part in (mine, theirs))
+    chosen = isinstance(one, Mapping) and isinstance(two, Mapping) and one.get("name") != two.get("name")
+    return differing[0] if chosen else None
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
