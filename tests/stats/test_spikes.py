@@ -170,3 +170,13 @@ def test_ten_thousand_steps_take_less_than_a_second():
 def test_the_name_states_the_defaults():
     defaults = local.__kwdefaults__
     assert f"local(w={defaults['w']},k={defaults['k']:g})" == LOCAL
+
+
+def test_the_largest_residual_is_that_of_the_largest_jump():
+    x = falling_loss(600, 9)
+    x[[300, 400]] += 0.5, 2.0
+    i = np.arange(272, 400)
+    i = i[i != 300]
+    slope, level = np.polyfit(i, x[i], 1)
+    assert local(x).largest == pytest.approx(x[400] - slope * 400 - level)
+    assert local(x[:32]).largest is None
