@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from lab.report.comparison import Comparison
 from lab.report.effects import Effect, Effects
 from lab.report.variants import IGNORED, Variant, choice, config_of
 from lab.runs.identity import without
@@ -32,14 +33,44 @@ class Published:
         return f"{self.delta:+.3f}{DAGGER if self.claim.read is Read.told else ''}"
 
     @property
-    def lines(self) -> tuple[str, ...]:
-        """For below a table: the verdict, and both what was said and at which scale."""
-        said = f": {self.verdict}" if self.verdict else ": no claim, figures alone"
-        caveat = f" {self.claim.caveat}" if self.claim.caveat else ""
-        return (
-            f"{self.label} · {self.claim.id}{said}",
-            f"  published Δ {self.text} at {self.claim.scale} ({self.claim.source}).{caveat}",
-        )
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        claim = self.claim
+        return {
+            "variant": self.label,
+            "claim": claim.id,
+            "statement": claim.statement,
+            "source": claim.source,
+            "scale": claim.scale,
+            "delta": self.delta,
+            "verdict": self.verdict or None,
+            "caveat": claim.caveat,
+        }
+
+    @property
+    def line(self) -> str:
+        """For below a table, in pieces between semicolons: the verdict, and what was said at which scale."""
+        claim = self.claim
+        pieces = [
+            f"{self.label}, {claim.id}: {self.verdict or 'figures alone, no claim'}",
+            f"published Δ {self.text}",
+        ]
+        pieces += [f"at {claim.scale}", claim.source, *([claim.caveat] if claim.caveat else [])]
+        return "; ".join(pieces)
+
+
+def with_claims(made: Comparison) -> Comparison:
+    """The comparison with two columns more and the lines below them, where a claim is about one of its rows."""
+    said = published(made.effects, made.variants, made.variants[0]) if made.effects else []
+    if not said:
+        return made
+    first = {each.label: each for each in reversed(said)}
+    columns = {
+        "published Δ": {label: each.text for label, each in first.items()},
+        "claim": {label: each.verdict or "no claim" for label, each in first.items()},
+    }
+    lines = tuple(each.line for each in said)
+    return replace(made, published=columns, claims=tuple(each.data for each in said), lines=(*made.lines, *lines))
 
 
 def published(found: Effects, variants: Sequence[Variant], baseline: Variant) -> list[Published]:

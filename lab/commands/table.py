@@ -4,6 +4,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from lab.commands._claims import with_claims
 from lab.commands._compared import Found, comparison, find
 from lab.commands._parser import Parser
 from lab.paths import runs_dir
@@ -33,7 +34,7 @@ def main(argv: list[str]) -> int:
         print(f"lab table: {file}: not the result of a run, left out", file=sys.stderr)
     if not found.records:
         return _no_runs(paths)
-    made = comparison(found, baseline=options.baseline, by=options.by, where=options.where)
+    made = with_claims(comparison(found, baseline=options.baseline, by=options.by, where=options.where))
     print(_set(letter, made, found, options.format))
     for line in found.missing:
         print(f"lab table: {line}", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lab.errors import ConfigError
@@ -27,6 +27,10 @@ class Comparison:
     """None where there is nothing to compare with."""
     lines: tuple[str, ...] = ()
     """What the family is."""
+    published: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Cells beside the effects by the row's label, by header: published figures and what is said of them."""
+    claims: tuple[Mapping[str, Any], ...] = ()
+    """The same as numbers and words, for JSON."""
 
     @property
     def records(self) -> list[Record]:
@@ -45,6 +49,7 @@ class Comparison:
         found = {
             "rows": [asdict(row) for row in self.rows],
             "effects": None if self.effects is None else _effects(self.effects),
+            "claims": list(self.claims),
             "reasons": reasons(self.records),
             "warnings": warnings(self.records, self.rows),
         }

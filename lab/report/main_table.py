@@ -18,8 +18,8 @@ def table(comparison: Comparison) -> Grid:
     bodies = [[form(row) for row in rows] for form in _CELLS.values()]
     columns = [Column(header=header, left=header == "variant") for header in _CELLS]
     if found is not None:
-        for header, cells in effect_columns(found).items():
-            columns.append(Column(header=header, left=header.strip() == "verdict"))
+        for header, cells in effect_columns(found, comparison.published).items():
+            columns.append(Column(header=header, left=header.strip() in ("verdict", "claim")))
             bodies.append([cells.get(row.variant, NONE) for row in rows])
     notes = [" · ".join(pieces) for pieces in comparison.notes()]
     notes += reasons(comparison.records)
@@ -34,8 +34,8 @@ def table(comparison: Comparison) -> Grid:
     )
 
 
-def effect_columns(found: Effects) -> Mapping[str, Mapping[str, str]]:
-    """Cells by label of the row, by header in two lines."""
+def effect_columns(found: Effects, published: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
+    """Cells by label of the row, by header in two lines; what was published comes last."""
     sides: dict[str, Callable[[Effect], str]] = {
         f"Δ {_METRICS.get(found.metric, found.metric)}\n[{100 * (1 - found.stats.alpha):g}% family]": _difference,
         "\np Holm": lambda row: NONE if row.p is None else f"{row.p:.3f}" if row.p >= 0.001 else "<0.001",
@@ -49,12 +49,12 @@ def effect_columns(found: Effects) -> Mapping[str, Mapping[str, str]]:
     if found.mde is not None:
         cells["\nMDE"][found.baseline] = f"{found.mde:.4f}"
     cells["\nverdict"][found.baseline] = "baseline"
-    return cells
+    return cells | {f"\n{header}": dict(column) for header, column in published.items()}
 
 
 def said(row: Effect) -> str:
     """The verdict, and whether the row is paired; the number of seeds where there is no word."""
-    marks = [row.verdict or f"n={row.n}", *([] if row.is_paired else ["unpaired"])]
+    marks = [row.verdict or f"n={row.n}", *([] if row.is_paired or not row.ended else ["unpaired"])]
     return ", ".join(marks)
 
 

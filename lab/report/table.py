@@ -1,6 +1,5 @@
 """Rows to text: one row a variant, legible in a terminal, a pipe and a paper draft."""
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -11,16 +10,13 @@ from lab.report.main_table import NONE, effect_columns
 from lab.report.notes import reasons, si, warnings
 from lab.report.rows import Row
 
-_ENDLESS = 100_000
-"""Columns given to rich, so that it never breaks a row."""
-
-Panel = Literal["loss", "effect", "spikes", "cost"]
+Panel = Literal["loss", "effect", "claims", "spikes", "cost"]
 
 _LAYOUTS: tuple[tuple[tuple[Panel, ...], ...], ...] = (
-    (("loss", "effect", "spikes", "cost"),),
-    (("loss", "effect"), ("spikes", "cost")),
-    (("loss",), ("effect",), ("spikes", "cost")),
-    (("loss",), ("effect",), ("spikes",), ("cost",)),
+    (("loss", "effect", "claims", "spikes", "cost"),),
+    (("loss", "effect", "claims"), ("spikes", "cost")),
+    (("loss",), ("effect", "claims"), ("spikes", "cost")),
+    (("loss",), ("effect",), ("claims",), ("spikes",), ("cost",)),
 )
 """Ways to set the columns one above the other, from the widest to the narrowest."""
 
@@ -45,7 +41,7 @@ def as_text(comparison: Comparison, *, width: int | None = None) -> str:
             None, as for a file or a pipe, always gives a single panel. Rows are never broken.
     """
     found, effects = comparison.rows, comparison.effects
-    columns = [*_COLUMNS, *(_effects(effects) if effects else [])]
+    columns = [*_COLUMNS, *(_effects(effects, comparison.published) if effects else [])]
     for layout in _LAYOUTS:
         blocks = [text for panels in layout if (text := _panel(found, panels, columns))]
         if width is None or max(map(_width, blocks)) <= width:
@@ -56,16 +52,17 @@ def as_text(comparison: Comparison, *, width: int | None = None) -> str:
     return "\n\n".join(blocks + ["\n".join(lines) for lines in (reasons(records), notes) if lines])
 
 
-def _effects(found: Effects) -> list[_Column]:
-    """The columns of differences, which the baseline has not."""
+def _effects(found: Effects, published: Mapping[str, Mapping[str, str]]) -> list[_Column]:
+    """The columns of differences, which the baseline has not, and of published ones."""
 
     def column(header: str, cells: Mapping[str, str]) -> _Column:
         def said(rows: Sequence[Row]) -> list[str]:
             return [cells.get(row.variant, NONE) for row in rows]
 
-        return _Column(header, said, "effect", left=header.endswith("verdict"))
+        panel: Panel = "claims" if header.strip() in published else "effect"
+        return _Column(header, said, panel, left=header.endswith(("verdict", "claim")))
 
-    return [column(header, cells) for header, cells in effect_columns(found).items()]
+    return [column(header, cells) for header, cells in effect_columns(found, published).items()]
 
 
 def _lines(pieces: Sequence[str], width: int | None) -> list[str]:
@@ -86,26 +83,31 @@ def _width(text: str) -> int:
 
 def _panel(found: Sequence[Row], panels: Sequence[Panel], columns: Sequence[_Column]) -> str:
     """A table of the columns of some panels; empty where there are none."""
+    from rich.cells import cell_len
+
     if not any(column.panel in panels for column in columns):
         return ""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column(Text("\nvariant"), no_wrap=True)
-    bodies = [[row.variant for row in found]]
+    heads, lefts, bodies = [("", "variant")], [True], [[row.variant for row in found]]
     for column in columns:
         cells = column.cells(found)
         if column.panel in panels and (column.always or any(cell not in ("", NONE, "0") for cell in cells)):
-            table.add_column(Text(column.header), justify="left" if column.left else "right", no_wrap=True)
+            first, _, second = column.header.partition("\n")
+            heads.append((first, second))
+            lefts.append(column.left)
             bodies.append(cells)
-    for line in zip(*bodies, strict=True):
-        table.add_row(*(Text(cell) for cell in line))
-    out = io.StringIO()
-    Console(file=out, width=_ENDLESS, color_system=None, force_terminal=False, legacy_windows=False).print(table)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    widths = [max(map(cell_len, [*head, *cells])) for head, cells in zip(heads, bodies, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        parts = []
+        for cell, width, left in zip(cells, widths, lefts, strict=True):
+            blanks = " " * (width - cell_len(cell))
+            parts.append(cell + blanks if left else blanks + cell)
+        return "  ".join(parts).rstrip()
+
+    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
+    return "\n".join(
+        [*(line(part) for part in zip(*heads, strict=True)), rule, *map(line, zip(*bodies, strict=True))]
+    )
 
 
 def _each(form: Callable[[Row], str]) -> Callable[[Sequence[Row]], list[str]]:

@@ -28,7 +28,7 @@ def test_a_gate_that_helps_replicates_and_one_that_hurts_does_not():
     assert (each.claim.id, each.verdict) == ("narang2021.glu-vs-relu", "replicated (sign)")
     assert each.delta == pytest.approx(1.789 - 1.838)
     assert each.text == "-0.049"
-    assert "223M" in each.lines[1], "the published scale stands beside"
+    assert "223M" in each.line, "the published scale stands beside"
     (each,) = found(arm("swiglu", [-d for d in GAINS]), relu)
     assert each.verdict == "not replicated: opposite sign"
 
