@@ -52,7 +52,7 @@ class Published:
         """For below a table, in pieces between semicolons: the verdict, and what was said at which scale."""
         claim = self.claim
         pieces = [
-            f"{self.label}, {claim.id}: {self.verdict or 'figures alone, no claim'}",
+            f"{claim.id} on {self.label}: {self.verdict or 'figures alone, no claim'}",
             f"published Δ {self.text}",
         ]
         pieces += [f"at {claim.scale}", claim.source, *([claim.caveat] if claim.caveat else [])]
