@@ -126,6 +126,7 @@ def frequencies(rope: "Rope", trained: int, style: str) -> "Figure":
         handles.append(axes.axhline(tokens, color="#555555", linestyle=LINES[(number + 2) % 4], linewidth=0.8))
         labels.append(f"{name}, {tokens:,}")
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.15g}")
     axes.set_xlabel("rotated pair")
     axes.set_ylabel("wavelength (tokens)")
     axes.grid(axis="y")

@@ -37,7 +37,7 @@ def draw(options: Namespace) -> "Figure":
             grid[1].plot(range(1, len(decay) + 1), decay, color=seen.colour, linestyle=seen.line)
     if len(configs) == 1:
         _label(grid[0], phases(factors_of(configs[0])))
-    for axes, title in zip(grid, ("learning rate", "share decayed in a step"), strict=False):
+    for axes, title in zip(grid, ("learning rate", "decay in a step"), strict=False):
         axes.set_ylim(bottom=0)
         _count_in_tens(axes, title)
         axes.grid(axis="y")
