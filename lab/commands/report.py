@@ -1,0 +1,90 @@
+"""Write one HTML file about runs: tables, curves to look into, spikes with their text, settings."""
+
+import sys
+from pathlib import Path
+
+from lab.commands._compared import Found, comparison, find
+from lab.commands._parser import Parser
+from lab.errors import LabError
+from lab.files import write_atomically
+from lab.paths import runs_dir
+from lab.report.main_table import table
+from lab.runs.store import RunFolder, run_folders
+from lab.study.manifest import named
+from lab.study.manifest import read as read_manifest
+
+
+def main(argv: list[str]) -> int:
+    """Run ``lab report``; the exit status, 1 where there are no runs.
+
+    Raises:
+        LabError: a path is missing, plotly is missing, or the file cannot be written.
+    """
+    options = _parser().parse_args(argv)
+    paths: list[Path] = options.paths or [runs_dir()]
+    found = find(paths) if options.paths or paths[0].exists() else Found()
+    for file in found.damaged:
+        print(f"lab report: {file}: not the result of a run, left out", file=sys.stderr)
+    if not found.records:
+        print(f"lab report: no runs in {', '.join(map(str, paths))}", file=sys.stderr)
+        return 1
+    text = _page(found, paths)
+    try:
+        write_atomically(options.output, text.encode())
+    except OSError as error:
+        raise LabError(f"{options.output}: cannot be written ({error.strerror})") from error
+    print(options.output)
+    return 0
+
+
+def _page(found: Found, paths: list[Path]) -> str:
+    from lab.report.page.build import Page, build
+
+    manifest = found.manifest
+    compared = comparison(found)
+    declared = manifest.declared if manifest else None
+    ids = {str(record["id"]) for record in found.records}
+    page = Page(
+        title=manifest.label if manifest else "Runs of " + ", ".join(path.name or str(path) for path in paths),
+        question=str((declared or {}).get("question") or ""),
+        declared=declared,
+        variants=compared.variants,
+        grids=[table(compared)],
+        folders={run: folder for run, folder in _folders(paths).items() if run in ids},
+        notes=found.missing,
+    )
+    return build(page)
+
+
+def _folders(paths: list[Path]) -> dict[str, Path]:
+    """Where each run lies, by its id."""
+    folders: list[Path] = []
+    for path in paths:
+        manifest = read_manifest(path) if path.is_dir() else None if path.exists() else named(str(path))
+        folders += [path] if manifest is None else [entry.folder.path for entry in manifest.runs]
+    found: dict[str, Path] = {}
+    for folder in run_folders([folder for folder in folders if folder.exists()]):
+        result = RunFolder(folder).result()
+        if result is not None:
+            found.setdefault(str(result.get("id")), folder)
+    return found
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="lab report", description=f"{__doc__} It asks for nothing from outside.")
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        type=Path,
+        help="a study by name or folder, a run folder, a folder of them, or an outputs folder (default: outputs)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        default=Path("report.html"),
+        help="the file to write (default: report.html)",
+    )
+    return parser

@@ -1,0 +1,109 @@
+"""The page: its parts in their order, with style, script and data inside."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.errors import LabError
+from lab.report.grid import Grid
+from lab.report.page import parts
+from lab.report.page.curves import charted, read_series
+from lab.report.page.spike_list import spikes
+from lab.report.variants import Variant
+
+_HERE = Path(__file__).parent
+
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+"""What a browser is told to hold the page to: it may ask for nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """What a report is about."""
+
+    title: str
+    question: str
+    """Empty where no study asks one."""
+    declared: Mapping[str, Any] | None
+    """A study's declaration; None where there is none."""
+    variants: Sequence[Variant]
+    grids: Sequence[Grid]
+    folders: Mapping[str, Path]
+    """By a run's id."""
+    notes: Sequence[str] = ()
+    """What is missing."""
+
+
+def build(page: Page) -> str:
+    """The report.
+
+    Raises:
+        LabError: the package that draws is missing.
+    """
+    plotly = _plotly()
+    series = {run: read_series(folder) for run, folder in page.folders.items()}
+    body = "".join(f"<section>{part}</section>" for part in _sections(page, series) if part)
+    data = parts.embedded(charted(page.variants, series))
+    style = (_HERE / "page.css").read_text(encoding="utf-8")
+    script = (_HERE / "page.js").read_text(encoding="utf-8")
+    title = parts.said(page.title)
+    return "\n".join(
+        [
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<title>{title}</title><link rel="icon" href="data:,"><style>{style}</style></head><body>',
+            f"<main><header>{_head(page)}</header>{body}</main>",
+            f'<script type="application/json" id="curves">{data}</script>',
+            f"<script>{plotly}</script><script>{script}</script></body></html>",
+        ]
+    )
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped,unused-ignore]
+    except ImportError as error:
+        raise LabError("lab report needs plotly: pip install 'ablation-lab[report]'") from error
+    return str(get_plotlyjs())
+
+
+def _head(page: Page) -> str:
+    records = [record for variant in page.variants for record in variant.records]
+    ended = sum(record.get("status") == "done" for record in records)
+    count = f"{len(page.variants)} variants · {len(records)} runs, {ended} of them done"
+    notes = "".join(f'<p class="note">{parts.said(note)}</p>' for note in page.notes)
+    question = f'<p class="question">{parts.said(page.question)}</p>' if page.question else ""
+    return f"<h1>{parts.said(page.title)}</h1>{question}<p>{count}</p>{notes}"
+
+
+def _sections(page: Page, series: Mapping[str, Any]) -> list[str]:
+    records = [record for variant in page.variants for record in variant.records]
+    found, total = spikes(page.variants, series, page.folders)
+    if page.declared:
+        told = parts.pairs(parts.protocol(page.declared))
+    else:
+        told = "<p>No study declared one: these runs were put together afterwards.</p>"
+    return [
+        f"<h2>Protocol</h2>{told}",
+        f"<h2>Results</h2>{''.join(map(parts.grid, page.grids))}",
+        _CHARTS,
+        f"<h2>Spikes</h2>{parts.spike_list(found, total)}",
+        f"<h2>Configurations</h2>{parts.configurations(page.variants)}",
+        f"<h2>Environment</h2>{parts.environments(records, page.folders)}",
+    ]
+
+
+_CHARTS = """<h2>Curves</h2>
+<fieldset class="variants"><legend>Variants</legend><div id="boxes"></div></fieldset>
+<p class="tools"><button type="button" id="all">Show all</button><button type="button" id="none">Hide all</button>
+<label><input type="checkbox" id="seeds"> single seeds</label>
+<label><input type="checkbox" id="log"> logarithmic scale</label>
+<button type="button" id="reset">Reset zoom</button></p>
+<h3>Training loss</h3><p class="unit">nats per token of the batch, mean over seeds; drag to zoom</p>
+<div class="chart" id="chart-loss" role="img" aria-label="Training loss over steps by variant"></div>
+<h3>Gradient norm</h3><p class="unit">L2 norm before clipping, mean over seeds; drag to zoom</p>
+<div class="chart" id="chart-grad_norm" role="img" aria-label="Gradient norm over steps by variant"></div>
+<p class="unit">A stretch of a long curve is drawn by its least and its largest value: no spike is lost.</p>
+"""

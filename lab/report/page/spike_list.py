@@ -1,0 +1,177 @@
+"""The spikes of all runs, with the text of the batches that caused them."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lab.data.batches import Batches
+from lab.data.tokenizer import Tokenizer
+from lab.paths import cache_dir
+from lab.report.page.curves import Series
+from lab.report.variants import Record, Variant, config_of, hash_of
+from lab.runs.metrics import read_lines
+from lab.stats.spikes import MAD_TO_SD, local, log_norm
+from lab.streams import stream_seed
+
+MOST = 200
+"""Spikes that are listed."""
+
+SEQUENCES = 3
+CHARACTERS = 300
+"""Sequences of a batch that are shown, and how much of each."""
+
+NOT_HERE = "the data is not at hand: no cached tokens have this run's hashes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spike:
+    """One flagged step of one series."""
+
+    variant: str
+    run: str
+    seed: Any
+    step: int
+    series: str
+    lr: float | None
+    value: float | None
+    """None where it was not finite."""
+    above: float | None
+    """Robust standard deviations above the line through the steps before it."""
+    layer: str
+    """The layer with the largest gradient norm; empty where none was logged."""
+    texts: tuple[str, ...]
+    """The beginnings of some sequences of the batch."""
+    missing: str
+    """Why there are no texts."""
+
+
+def spikes(
+    variants: Sequence[Variant], series: Mapping[str, Mapping[str, Series]], folders: Mapping[str, Path]
+) -> tuple[list[Spike], int]:
+    """The first ``MOST`` spikes, and how many there are."""
+    found: list[Spike] = []
+    total = 0
+    for variant in variants:
+        for record in variant.records:
+            run = str(record.get("id"))
+            flagged = list(_flagged(series.get(run, {})))
+            total += len(flagged)
+            if flagged and len(found) < MOST:
+                batch = _Batch(record, folders[run])
+                kept = flagged[: MOST - len(found)]
+                found += [_spike(variant.label, record, one, series[run], batch) for one in kept]
+    return found, total
+
+
+def _flagged(series: Mapping[str, Series]) -> Iterator[tuple[str, int, float | None]]:
+    """Series, index and height of each spike."""
+    for key, form in (("loss", np.asarray), ("grad_norm", log_norm)):
+        if key in series:
+            x = np.asarray(form(series[key][1]), dtype=np.float64)
+            steps = local(x).steps
+            left = np.isfinite(x)
+            left[list(steps)] = False
+            for index in steps:
+                yield key, index, _above(x, left, index)
+
+
+def _above(x: Any, usable: Any, index: int, *, w: int = 128, w_min: int = 32) -> float | None:
+    """Robust standard deviations above the line through the usable points before."""
+    window = np.arange(max(0, index - w), index)
+    window = window[usable[window]]
+    if len(window) < w_min or not math.isfinite(x[index]):
+        return None
+    line = np.poly1d(np.polyfit(window - index, x[window], 1))
+    left = x[window] - line(window - index)
+    scale = MAD_TO_SD * float(np.median(np.abs(left - np.median(left))))
+    return float(x[index] - line(0)) / scale if scale > 0 else None
+
+
+def _spike(
+    variant: str, record: Record, at: tuple[str, int, float | None], series: Mapping[str, Series], batch: "_Batch"
+) -> Spike:
+    key, index, above = at
+    steps, values = series[key]
+    step, value = int(steps[index]), float(values[index])
+    lr = series["lr"][1][index] if "lr" in series and index < len(series["lr"][1]) else None
+    texts, missing = batch.texts(step)
+    return Spike(
+        variant=variant,
+        run=str(record.get("id")),
+        seed=config_of(record).get("seed"),
+        step=step,
+        series="loss" if key == "loss" else "gradient norm",
+        lr=None if lr is None else float(lr),
+        value=value if math.isfinite(value) else None,
+        above=above,
+        layer=batch.layer(step),
+        texts=texts,
+        missing=missing,
+    )
+
+
+class _Batch:
+    """The batches of a run, as far as they can be had without preparing data."""
+
+    def __init__(self, record: Record, folder: Path) -> None:
+        self.missing = ""
+        self._layers = _layers(folder / "layers.jsonl")
+        try:
+            self._batches = _batches(record)
+            self._tokenizer = Tokenizer.load(folder / "tokenizer.json")
+        except LookupError:
+            self.missing = NOT_HERE
+        except (OSError, ValueError, TypeError) as error:
+            self.missing = f"the batch cannot be read: {type(error).__name__}"
+
+    def texts(self, step: int) -> tuple[tuple[str, ...], str]:
+        """Beginnings of sequences of the update that made ``step`` updates, or why there are none."""
+        if self.missing:
+            return (), self.missing
+        inputs, _ = self._batches.at(step - 1)
+        return tuple(self._tokenizer.decode(row)[:CHARACTERS] for row in inputs[:SEQUENCES]), ""
+
+    def layer(self, step: int) -> str:
+        """The layer whose gradient was largest, from 1."""
+        norms = self._layers.get(step)
+        if not norms:
+            return ""
+        largest = max(range(len(norms)), key=norms.__getitem__)
+        return f"{largest + 1} of {len(norms)}"
+
+
+def _layers(file: Path) -> dict[int, list[float]]:
+    if not file.exists():
+        return {}
+    found = {}
+    for line in read_lines(file):
+        norms = line.get("grad_norm")
+        if isinstance(norms, list):
+            found[int(line["step"])] = [float(n) if isinstance(n, (int, float)) else -math.inf for n in norms]
+    return found
+
+
+def _batches(record: Record) -> Batches:
+    """The run's batches from the cached token stream with its hashes.
+
+    Raises:
+        LookupError: there is none.
+    """
+    config = config_of(record)
+    wanted = {"data_hash": hash_of(record, "data"), "tokenizer_hash": hash_of(record, "tokenizer")}
+    for file in cache_dir().glob("tokens/*/meta.json"):
+        meta = json.loads(file.read_text(encoding="utf-8"))
+        if all(meta.get(key) == value for key, value in wanted.items()):
+            return Batches(
+                np.memmap(file.parent / "train.bin", dtype=np.dtype(meta["dtype"]), mode="r"),
+                tokens_hash=file.parent.name,
+                seq_len=config["model"]["max_seq_len"],
+                batch_size=config["train"]["batch_size"],
+                seed=stream_seed(config["study_seed"], config["seed"], "data"),
+            )
+    raise LookupError

@@ -1,0 +1,218 @@
+import json
+import math
+import os
+import re
+import shutil
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from lab.report.grid import Column, Grid
+from lab.report.page.build import Page, build
+from lab.report.page.curves import mean, read_series, thinned
+from lab.report.page.parts import embedded
+from lab.report.page.spike_list import spikes
+from lab.report.variants import Variant
+from report.records import record
+
+HOSTILE = "<script>alert(1)</script>"
+LAUNCH = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def folder_of(path, *, seed=0, steps=200, spike=150):
+    path.mkdir(parents=True)
+    rng = np.random.default_rng(seed)
+    lines = []
+    for step in range(1, steps + 1):
+        loss = 4 - step / 100 + rng.normal(0, 0.01) + (3.0 if step == spike else 0.0)
+        line = {"step": step, "loss": loss, "grad_norm": float(np.exp(rng.normal(0, 0.1))), "lr": 1e-3}
+        lines.append(json.dumps(line))
+    (path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    return path
+
+
+def page_of(tmp_path, names=("relu", HOSTILE), seeds=2, steps=200):
+    variants, folders = [], {}
+    for v, name in enumerate(names):
+        records = []
+        for seed in range(seeds):
+            run = f"r{v}-{seed}" + (HOSTILE if name == HOSTILE else "")
+            folders[run] = folder_of(tmp_path / f"{v}-{seed}", seed=10 * v + seed, steps=steps)
+            records.append(record(run, seed=seed, activation__name=name))
+        variants.append(Variant(name, {}, tuple(records)))
+    grid = Grid(
+        title="Losses",
+        columns=[Column(header="variant", left=True), Column(header="final\nloss")],
+        rows=[[name, "3.2"] for name in names],
+    )
+    return Page(
+        title=f"study {HOSTILE}",
+        question="Does it & why?",
+        declared={"seeds": {"report": [0, 1]}, "match": "params"},
+        variants=variants,
+        grids=[grid],
+        folders=folders,
+    )
+
+
+class Strict(HTMLParser):
+    """Every element that needs an end has one, in its place."""
+
+    VOID = ("meta", "link", "input", "br")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.addresses, self.scripts = [], [], 0
+
+    def handle_starttag(self, tag, attrs):
+        self.scripts += tag == "script"
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_page_is_well_formed_and_asks_for_nothing(tmp_path):
+    text = build(page_of(tmp_path))
+    parser = Strict()
+    parser.feed(text)
+    assert parser.open == []
+    assert parser.scripts == 3  # the curves, plotly, ours
+    assert parser.addresses
+    assert all(address.startswith("data:") for address in parser.addresses)
+    ours = text[: text.index('<script type="application/json"')]
+    assert not re.search(r"url\(|@import|https?://", ours)
+
+
+def test_names_are_escaped(tmp_path):
+    text = build(page_of(tmp_path))
+    assert HOSTILE not in text
+    assert "study &lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+def test_embedded_json_cannot_end_its_element():
+    value = ["</script><!-- & \u2028"]
+    text = embedded(value)
+    assert not {"<", ">", "&"} & set(text)
+    assert json.loads(text) == value
+
+
+def test_thinned_keeps_ends_spikes_and_gaps():
+    values = np.random.default_rng(0).normal(size=5000)
+    values[1234], values[3210], values[4000] = 99.0, -99.0, math.nan
+    steps, kept = thinned((np.arange(5000.0), values), 400)
+    assert len(steps) <= 402
+    assert {0, 1234, 3210, 4000, 4999} <= set(steps.astype(int))
+    assert np.array_equal(kept, values[steps.astype(int)], equal_nan=True)
+    assert (np.diff(steps) > 0).all()
+
+
+def test_mean_is_over_the_steps_that_all_seeds_have():
+    long, short = (np.arange(1.0, 5), np.array([1.0, 2, 3, 4])), (np.arange(1.0, 3), np.array([3.0, 4]))
+    steps, values = mean([long, short])
+    assert steps.tolist() == [1, 2]
+    assert values.tolist() == [2, 3]
+
+
+def test_spikes_are_listed_with_what_is_known(tmp_path):
+    page = page_of(tmp_path, names=("relu",), seeds=1)
+    (tmp_path / "0-0" / "layers.jsonl").write_text('{"step": 1, "grad_norm": [1.0, 3.0, 2.0]}\n')
+    series = {run: read_series(folder) for run, folder in page.folders.items()}
+    (found,), total = spikes(page.variants, series, page.folders)
+    assert total == 1
+    assert (found.step, found.series, found.lr, found.layer) == (150, "loss", 1e-3, "")
+    assert found.above > 100
+    assert found.value == pytest.approx(5.5, abs=0.05)
+    assert "not at hand" in found.missing
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = shutil.which("chromium")
+    if found is None:
+        if os.environ.get("CI"):
+            pytest.fail("chromium is not installed")
+        pytest.skip("chromium is not installed")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=found, args=LAUNCH)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text(build(page_of(tmp_path)), encoding="utf-8")
+    heard, asked = [], []
+
+    def open_at(width):
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.on("console", lambda message: heard.append(message.text))
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.on("dialog", lambda dialog: (heard.append("a dialog"), dialog.dismiss()))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(file.as_uri())
+        page.wait_for_selector("html[data-drawn=yes]", state="attached")
+        return page
+
+    yield open_at
+    assert heard == []
+    assert {url for url in asked if not url.startswith("data:")} == {file.as_uri()}
+
+
+@pytest.mark.slow
+def test_chart_shows_values_and_variants_toggle(opened):
+    page = opened(1280)
+    lines = page.locator("#chart-loss .scatterlayer .trace")
+    assert lines.count() == 2
+    box = page.locator("#chart-loss .nsewdrag").bounding_box()
+    page.locator("#chart-loss").scroll_into_view_if_needed()
+    page.locator("#chart-loss .nsewdrag").hover(position={"x": box["width"] / 2, "y": box["height"] / 2})
+    page.wait_for_selector("#chart-loss .hoverlayer text")
+    said = page.locator("#chart-loss .hoverlayer").inner_html()
+    assert re.search(r"\d\.\d", said)
+    page.locator("#variant-0").uncheck()
+    assert lines.count() == 1
+    page.locator("#all").click()
+    assert lines.count() == 2
+    page.locator("#seeds").check()
+    assert lines.count() == 6
+    page.close()
+
+
+@pytest.mark.slow
+def test_keyboard_reaches_and_toggles(opened):
+    page = opened(1280)
+    reached = []
+    while "reset" not in reached and len(reached) < 40:
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id"))
+        if reached[-1] == "variant-1":
+            page.keyboard.press("Space")
+    assert {"variant-0", "variant-1", "all", "none", "seeds", "log", "reset"} <= set(reached)
+    assert not page.locator("#variant-1").is_checked()
+    assert page.locator("#chart-loss .scatterlayer .trace").count() == 1
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+def test_hostile_name_is_inert_and_nothing_overflows(opened, width):
+    page = opened(width)
+    assert HOSTILE in page.locator("#boxes").inner_text()
+    assert page.evaluate("document.scripts.length") == 3
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
