@@ -1,7 +1,7 @@
 """From paths to the comparison of a table: a study's arms as it declared them, or variants that are found."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from lab.report.variants import Record, Variant, variants
 from lab.runs.store import read_results
 from lab.study.manifest import Manifest, named
 from lab.study.manifest import read as read_manifest
-from lab.study.state import counts
+from lab.study.state import ENDED
 
 
 @dataclass
@@ -47,16 +47,11 @@ def find(paths: Sequence[Path]) -> Found:
             continue
         manifests.append(manifest)
         runs = {entry.id: entry for entry in manifest.runs if entry.cell.role == "report"}
-        folders += [entry.folder.path for entry in runs.values() if entry.folder.result() is not None]
-        states = counts(state for _, state in manifest.states())
-        left = manifest.expected - states.get("done", 0) - states.get("diverged", 0)
-        if left > 0:
-            found.missing.append(
-                f"{manifest.label} is not complete: {left} of {manifest.expected} runs have no result; "
-                f"lab resume {manifest.label}"
-            )
+        folders += [path for entry in runs.values() if ((path := entry.folder.path) / "result.json").is_file()]
     records, found.damaged = read_results(folders)
     found.records = list(records)
+    ended = {record["id"] for record in records if record["status"] in ENDED}
+    found.missing += [line for manifest in manifests for line in _incomplete(manifest, ended)]
     if found.studies and len(manifests) == 1 and manifests[0].declared:
         found.manifest = manifests[0]
     return found
@@ -90,6 +85,19 @@ def comparison(
     rows = variants(records, in_order=found.studies)
     rows = labelled(rows, by) if by else rows
     return compare(rows, baseline=pick(rows, baseline) if baseline else None, missing=found.missing)
+
+
+def _incomplete(manifest: Manifest, ended: Collection[str]) -> Iterator[str]:
+    """What a study lacks, of which the reported runs that have ended are known."""
+    done = sum(
+        entry.id in ended if entry.cell.role == "report" else entry.state().status in ENDED
+        for entry in manifest.runs
+    )
+    if done < manifest.expected:
+        yield (
+            f"{manifest.label} is not complete: {manifest.expected - done} of {manifest.expected} runs have no "
+            f"result; lab resume {manifest.label}"
+        )
 
 
 def _fits(record: Record, word: str) -> bool:
@@ -143,8 +151,8 @@ def _family(said: dict[str, Any], arms: int) -> int:
 
 
 def _lacking(manifest: Manifest) -> Iterator[str]:
-    for entry, state in manifest.states():
-        if entry.cell.role == "report" and state.status == "pending":
-            yield f"{entry.cell.arm} seed {entry.cell.seed} {state.status}"
+    for entry in manifest.runs:
+        if entry.cell.role == "report" and not (entry.folder.path / "result.json").is_file():
+            yield f"{entry.cell.arm} seed {entry.cell.seed} pending"
     if manifest.expected > len(manifest.runs):
         yield f"{manifest.expected - len(manifest.runs)} runs of stages that have not begun"

@@ -9,6 +9,7 @@ declared contrasts, a variant that diverged among them. A diverged seed counts a
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from lab.report.pairs import Side, are_paired, side_of
 from lab.report.rows import within
@@ -187,6 +188,7 @@ def _unended(sides: Sequence[Side]) -> Iterator[str]:
                 yield f"{side.label} seed {seed} {record.get('status')}"
 
 
+@lru_cache(maxsize=256)
 def _mde(floor: Floor | None, n: int, m: int, rho: float | None, stats: Stats) -> float | None:
     if floor is None or floor.sd == 0:
         return None

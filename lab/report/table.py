@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Literal
 
 from lab.report.comparison import Comparison
@@ -74,7 +75,7 @@ def _lines(pieces: Sequence[str], width: int | None) -> list[str]:
             lines[-1] = longer
         else:
             lines.append(piece)
-    return lines
+    return lines if width is None else [part for line in lines for part in wrap(line, width) or [line]]
 
 
 def _width(text: str) -> int:

@@ -238,10 +238,17 @@ def _differing(groups: Sequence[Sequence[_Setting]]) -> set[tuple[str, str]]:
         for scope in {s.scope for s in group} | {""}:
             members[scope] = members.get(scope, 0) + 1
         for s in group:
-            values.setdefault((s.key, s.scope), []).append(json.dumps(s.value, sort_keys=True))
+            values.setdefault((s.key, s.scope), []).append(_said(s.value))
     return {
         (key, scope) for (key, scope), found in values.items() if len(set(found)) > 1 or len(found) < members[scope]
     }
+
+
+def _said(value: Any) -> str:
+    """A value as text that no other value has; numbers and words, of which there are most, the quick way."""
+    return (
+        repr(value) if isinstance(value, (str, int, float)) or value is None else json.dumps(value, sort_keys=True)
+    )
 
 
 def _hashes_seen(groups: Iterable[_Group]) -> dict[tuple[str, str], set[str]]:

@@ -7,6 +7,7 @@ the folder's name is a hash of that. Paths, hosts and commits stay out of it.
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 FORMAT = 1
@@ -45,10 +46,21 @@ def run_id(
 
 def without(config: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     """A copy without some dotted keys."""
+    inner = _inner(keys)
     kept: dict[str, Any] = {}
     for key, value in config.items():
-        if key in keys:
-            continue
-        inner = tuple(k.removeprefix(f"{key}.") for k in keys if k.startswith(f"{key}."))
-        kept[key] = without(value, inner) if inner and isinstance(value, Mapping) else value
+        if key not in keys:
+            below = inner.get(key)
+            kept[key] = without(value, below) if below and isinstance(value, Mapping) else value
     return kept
+
+
+@lru_cache(maxsize=64)
+def _inner(keys: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Of dotted keys what comes after the first dot, by what comes before it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for key in keys:
+        first, dot, rest = key.partition(".")
+        if dot:
+            found[first] = (*found.get(first, ()), rest)
+    return found
