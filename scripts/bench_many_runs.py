@@ -1,4 +1,4 @@
-"""Make an outputs folder of many finished runs from the results of a few, and time ``lab table`` and ``lab status``.
+"""Make an outputs folder of many finished runs from the results of a few, and time lab table and lab status.
 
 ``python scripts/bench_many_runs.py RESULT.json FOLDER [COUNT]``: five seeds each of COUNT / 5 learning rates,
 as one sweep; nothing is trained.

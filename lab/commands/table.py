@@ -5,15 +5,16 @@ import sys
 from pathlib import Path
 
 from lab.commands._claims import with_claims
-from lab.commands._compared import Found, comparison, find
+from lab.commands._compared import comparison, find
 from lab.commands._parser import Parser
 from lab.paths import runs_dir
 from lab.report.comparison import Comparison
 from lab.report.formats import FORMATS
 from lab.report.main_table import table
+from lab.report.stability_table import stability
 from lab.report.table import as_text
 
-TABLES = {"A": "losses and costs"}
+TABLES = {"A": "losses and costs", "B": "stability"}
 """The letters, and what each table shows."""
 
 
@@ -35,14 +36,16 @@ def main(argv: list[str]) -> int:
     if not found.records:
         return _no_runs(paths)
     made = with_claims(comparison(found, baseline=options.baseline, by=options.by, where=options.where))
-    print(_set(letter, made, found, options.format))
+    print(_set(letter, made, options.format))
     for line in found.missing:
         print(f"lab table: {line}", file=sys.stderr)
     return 0
 
 
-def _set(letter: str, made: Comparison, found: Found, form: str) -> str:
+def _set(letter: str, made: Comparison, form: str) -> str:
     """The table in its format."""
+    if letter == "B":
+        return FORMATS[form](stability(made.variants))
     if form == "text":
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         return as_text(made, width=width)

@@ -126,6 +126,13 @@ def test_formats(declared, capsys, form):
     assert out.count("\n") == 16 if form == "csv" else "better" in out
 
 
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "html", "csv", "json"])
+def test_the_table_of_stability(declared, capsys, form):
+    assert table.main(["B", "norms", "--format", form]) == 0
+    out = capsys.readouterr().out
+    assert all(arm in out for arm in ("rms", "again", "layer"))
+
+
 def test_an_outputs_folder_a_folder_of_runs_a_run_and_a_file(runs, capsys):
     everything = rows(capsys, runs.parent)
     assert [row["variant"] for row in everything] == ["norm=layernorm", "norm=rmsnorm"]
