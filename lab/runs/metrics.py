@@ -19,10 +19,14 @@ from lab.files import write_atomically
 class JsonLines:
     """A file of one JSON object a line, appended to."""
 
-    def __init__(self, path: Path, *, keep_steps: int) -> None:
-        """Open ``path``, dropping what lies after step ``keep_steps``, a torn last line and what follows a gap."""
+    def __init__(self, path: Path, *, keep_steps: int, every_step: bool = True) -> None:
+        """Open ``path``, dropping what lies after step ``keep_steps``, a torn last line and what follows a gap.
+
+        Where not every step has a line, what follows one that goes back is dropped instead.
+        """
         self.path = path
-        kept = whole_lines(path)[:keep_steps]
+        whole = whole_lines(path) if every_step else rising_lines(path)
+        kept = [line for line in whole if line["step"] <= keep_steps]
         self.n_lines = len(kept)
         data = "".join(_dump(line) for line in kept).encode()
         if not path.exists() or path.read_bytes() != data:
@@ -62,6 +66,12 @@ def whole_lines(path: Path) -> list[dict[str, Any]]:
     """The lines of steps 1, 2, 3, … up to the first that is missing; none where there is no file."""
     found = read_lines(path) if path.exists() else []
     return found[: next((n for n, line in enumerate(found) if line["step"] != n + 1), len(found))]
+
+
+def rising_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file that has some of the steps, as ``layers.jsonl``; none where there is no file."""
+    found = read_lines(path) if path.exists() else []
+    return found[: next((n for n in range(1, len(found)) if found[n]["step"] <= found[n - 1]["step"]), len(found))]
 
 
 def column(lines: list[dict[str, Any]], key: str) -> list[float]:

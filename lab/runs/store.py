@@ -45,6 +45,11 @@ class RunFolder:
         return self.path / "timing.jsonl"
 
     @property
+    def layers(self) -> Path:
+        """One line every few steps, of each layer; where ``track.layers`` is set."""
+        return self.path / "layers.jsonl"
+
+    @property
     def checkpoints(self) -> Path:
         """The last two checkpoints."""
         return self.path / "checkpoint"

@@ -69,6 +69,7 @@ class Loop:
             final = self.evaluate(state.model) if validates and not_finite is None else None
             if final is not None and not math.isfinite(final.loss):
                 not_finite = f"val_loss is not finite after step {state.step}"
+            recorder.write_layers(state.layers)
             bar.update(state.step, recorder.write(final.loss if final else None))
             if not_finite is not None:
                 return Outcome(not_finite, None, request.signal_number)
@@ -109,6 +110,8 @@ def train_step(
     for group in state.optimizer.param_groups:
         group["lr"] = lr * group["lr_scale"]
     loss = backward(config, state, batches, ranks)
+    if state.layers is not None:
+        state.layers.look(state.model, batches, state.step)
     grad_norm = clip(config, state)
     state.optimizer.step()
     state.optimizer.zero_grad(set_to_none=True)

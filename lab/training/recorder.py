@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lab.track import Tracker
+from lab.training.layer_stats import LayerStats
 
 
 class Lines(Protocol):
@@ -53,11 +54,12 @@ class Recorder:
         metrics: Lines,
         timing: Lines,
         tracker: Tracker,
+        layers: Lines | None = None,
         *,
         steps_at_once: int,
         tokens_per_step: int,
     ) -> None:
-        self.metrics, self.timing, self.tracker = metrics, timing, tracker
+        self.metrics, self.timing, self.tracker, self.layers = metrics, timing, tracker, layers or Nowhere()
         self.steps_at_once, self.tokens_per_step = steps_at_once, tokens_per_step
         self._noted: list[tuple[int, Tensor, Tensor, float]] = []
         self._lines: list[dict[str, float | None]] = []
@@ -87,6 +89,11 @@ class Recorder:
                     return f"{name} is not finite at step {step}"
         return None
 
+    def write_layers(self, stats: LayerStats | None) -> None:
+        """Write what was seen of the layers in the steps that were settled; before ``write``."""
+        for line in [] if stats is None else stats.until(int(self._lines[-1]["step"] or 0)):
+            self.layers.append(line)
+
     def write(self, val_loss: float | None) -> str:
         """Write what was settled, the validation loss with the last step; returns how it goes in a few words."""
         if val_loss is not None:
@@ -102,6 +109,7 @@ class Recorder:
         """Make the metrics survive a power cut; a checkpoint must not be ahead of them."""
         self.metrics.sync()
         self.timing.sync()
+        self.layers.sync()
 
     def restart_clock(self) -> None:
         """Leave out of the timing what was done since the last step: validating, saving."""
@@ -113,3 +121,4 @@ class Recorder:
             self.metrics.close()
         finally:
             self.timing.close()
+            self.layers.close()

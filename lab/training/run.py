@@ -30,6 +30,7 @@ from lab.training.checkpoint import load_newest, thin_out
 from lab.training.distributed import ignore_signals, joined
 from lab.training.evaluate import Evaluator
 from lab.training.interrupt import stop_request
+from lab.training.layer_stats import watched_layers
 from lab.training.loop import Loop, Outcome
 from lab.training.plan import Plan, plan
 from lab.training.ranks import Found, Ranks
@@ -90,7 +91,7 @@ def _first(config: RunConfig, planned: Plan, folder: RunFolder, ranks: Ranks) ->
 
 def _helped(planned: Plan, ranks: Ranks) -> None:
     """What another rank does: it computes its share and writes nothing."""
-    recorder = _recorder(planned.config, Nowhere(), Nowhere(), Silent())
+    recorder = _recorder(planned.config, Nowhere(), Nowhere(), Silent(), None)
     _looped(planned, _state(planned), recorder, None, ranks)
     ranks.largest(peak_memory_mib(planned.config.device))
     ranks.leave()
@@ -215,15 +216,17 @@ def _state(planned: Plan) -> TrainState:
 def _trained(planned: Plan, folder: RunFolder, state: TrainState, tracker: Tracker, ranks: Ranks) -> Outcome:
     """Run the loop and write what comes of it."""
     metrics, timing = (JsonLines(file, keep_steps=state.step) for file in (folder.metrics, folder.timing))
-    recorder = _recorder(planned.config, metrics, timing, tracker)
+    state.layers, layers = watched_layers(planned.config, folder, state.step)
+    recorder = _recorder(planned.config, metrics, timing, tracker, layers)
     return _looped(planned, state, recorder, folder.checkpoints, ranks)
 
 
-def _recorder(config: RunConfig, metrics: Lines, timing: Lines, tracker: Tracker) -> Recorder:
+def _recorder(config: RunConfig, metrics: Lines, timing: Lines, tracker: Tracker, layers: Lines | None) -> Recorder:
     return Recorder(
         metrics,
         timing,
         tracker,
+        layers,
         steps_at_once=1 if config.device is Device.cpu else STEPS_AT_ONCE_ON_A_GPU,
         tokens_per_step=config.train.batch_size * config.model.max_seq_len,
     )

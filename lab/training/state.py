@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 
 from lab.config import RunConfig
 from lab.model.transformer import Architecture, Transformer
+from lab.training.layer_stats import LayerStats
 
 
 @dataclass
@@ -20,6 +21,8 @@ class TrainState:
     optimizer: Optimizer
     step: int
     """Updates done."""
+    layers: LayerStats | None = None
+    """What looks at the layers before an update is clipped; in no checkpoint."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Weights as ``model.NAME``, the optimizer's state as ``optim.NAME.KEY``."""

