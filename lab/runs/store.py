@@ -152,9 +152,10 @@ def read_results(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path
     seen: set[Path] = set()
     for path in paths:
         for file in _result_files(path):
-            if file.resolve() in seen:
+            place = file.resolve()
+            if place in seen:
                 continue
-            seen.add(file.resolve())
+            seen.add(place)
             result = RunFolder(file.parent).result_now()
             if result is None or not {"id", "status", "config"} <= result.keys():
                 damaged.append(file)
