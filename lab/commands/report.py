@@ -9,6 +9,7 @@ from lab.errors import LabError
 from lab.files import write_atomically
 from lab.paths import runs_dir
 from lab.report.main_table import table
+from lab.report.stability_table import stability
 from lab.runs.store import RunFolder, run_folders
 from lab.study.manifest import named
 from lab.study.manifest import read as read_manifest
@@ -49,7 +50,7 @@ def _page(found: Found, paths: list[Path]) -> str:
         question=str((declared or {}).get("question") or ""),
         declared=declared,
         variants=compared.variants,
-        grids=[table(compared)],
+        grids=[table(compared), stability(compared.variants)],
         folders={run: folder for run, folder in _folders(paths).items() if run in ids},
         notes=found.missing,
     )

@@ -21,7 +21,7 @@ KEYS = ("loss", "grad_norm")
 MOST = 400
 """Points of a curve."""
 
-MOST_TOGETHER = 24_000
+MOST_TOGETHER = 10_000
 """Points of all means of one chart."""
 
 
