@@ -31,8 +31,12 @@ class Found:
     """The one study that was named, where it declares its arms."""
 
 
-def find(paths: Sequence[Path]) -> Found:
+def find(paths: Sequence[Path], *, tuning: bool = False) -> Found:
     """Read the results under the paths.
+
+    Args:
+        paths: of studies, by name or folder, or of runs.
+        tuning: whether runs of studies that chose a learning rate are read too; then arms are found, not declared.
 
     Raises:
         LabError: a path is missing or cannot be read.
@@ -47,12 +51,13 @@ def find(paths: Sequence[Path]) -> Found:
             continue
         manifests.append(manifest)
         runs = {entry.id: entry for entry in manifest.runs if entry.cell.role == "report"}
-        folders += [path for entry in runs.values() if ((path := entry.folder.path) / "result.json").is_file()]
+        asked = manifest.runs if tuning else runs.values()
+        folders += [path for entry in asked if ((path := entry.folder.path) / "result.json").is_file()]
     records, found.damaged = read_results(folders)
     found.records = list(records)
     ended = {record["id"] for record in records if record["status"] in ENDED}
     found.missing += [line for manifest in manifests for line in _incomplete(manifest, ended)]
-    if found.studies and len(manifests) == 1 and manifests[0].declared:
+    if found.studies and len(manifests) == 1 and manifests[0].declared and not tuning:
         found.manifest = manifests[0]
     return found
 

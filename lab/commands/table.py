@@ -10,11 +10,12 @@ from lab.commands._parser import Parser
 from lab.paths import runs_dir
 from lab.report.comparison import Comparison
 from lab.report.formats import FORMATS
+from lab.report.lr_table import lr_sensitivity
 from lab.report.main_table import table
 from lab.report.stability_table import stability
 from lab.report.table import as_text
 
-TABLES = {"A": "losses and costs", "B": "stability"}
+TABLES = {"A": "losses and costs", "B": "stability", "C": "learning rates"}
 """The letters, and what each table shows."""
 
 
@@ -30,7 +31,7 @@ def main(argv: list[str]) -> int:
     paths = [Path(word) for word in words] or [runs_dir()]
     if not words and not paths[0].exists():
         return _no_runs(paths)
-    found = find(paths)
+    found = find(paths, tuning=letter == "C")
     for file in found.damaged:
         print(f"lab table: {file}: not the result of a run, left out", file=sys.stderr)
     if not found.records:
@@ -46,6 +47,8 @@ def _set(letter: str, made: Comparison, form: str) -> str:
     """The table in its format."""
     if letter == "B":
         return FORMATS[form](stability(made.variants))
+    if letter == "C":
+        return FORMATS[form](lr_sensitivity(made.variants))
     if form == "text":
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         return as_text(made, width=width)

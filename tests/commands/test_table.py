@@ -133,6 +133,17 @@ def test_the_table_of_stability(declared, capsys, form):
     assert all(arm in out for arm in ("rms", "again", "layer"))
 
 
+def test_the_table_of_learning_rates(tmp_path, capsys):
+    for number, rate in enumerate((1e-3, 2e-3, 4e-3)):
+        write(tmp_path / f"r{number}", loss=3 + number / 10)
+        result = json.loads((tmp_path / f"r{number}" / "result.json").read_text())
+        result["config"]["optim"] = {"lr": rate}
+        (tmp_path / f"r{number}" / "result.json").write_text(json.dumps(result))
+    assert table.main(["C", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert all(f"{loss:.4f}"[:4] in out for loss in (3.0, 3.1, 3.2))
+
+
 def test_an_outputs_folder_a_folder_of_runs_a_run_and_a_file(runs, capsys):
     everything = rows(capsys, runs.parent)
     assert [row["variant"] for row in everything] == ["norm=layernorm", "norm=rmsnorm"]
