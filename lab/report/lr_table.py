@@ -108,7 +108,7 @@ def _cells(arm: _Arm, curve: LrCurve, grid: Sequence[float], delta: dict[str, An
         arm.label,
         *(at.get(lr, NONE) for lr in grid),
         NONE if best is None else show(curve.lrs[best]),
-        NONE if best is None else "edge" if curve.edge else "no",
+        NONE if best is None or len(curve.lrs) < 2 else "edge" if curve.edge else "no",
         NONE if best is None else f"{curve.means[best]:.4f}{_sd(arm.losses()[:, best])}",
         _with_interval(curve.sensitivity, curve.interval, "{:.4f}"),
         octaves,

@@ -109,7 +109,8 @@ def pool(runs: Sequence[Record], definition: str, series: str) -> Pool | None:
         counted=sum(counted for _, counted in scored),
         seeds=len(scored),
         has_score=has_score,
-        interval=resampled(len(scored), share) if has_score else None,
+        # Of no spike at all every resample has none: an interval without width would say too much.
+        interval=resampled(len(scored), share) if has_score and any(spikes for spikes, _ in scored) else None,
     )
 
 

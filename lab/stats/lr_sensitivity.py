@@ -62,14 +62,16 @@ def lr_curve(lrs: list[float], losses: Floats, *, loss_0: float | None, toleranc
     diverged = np.isposinf(losses).sum(axis=0)
     best = int(np.nanargmin(means)) if np.isfinite(means).any() else None
     capped = _capped(losses, loss_0)
-    octaves, is_open = (None, False) if best is None else usable(lrs, _means(capped), best, tolerance)
+    octaves, is_open = (
+        (None, False) if best is None or len(lrs) < 2 else usable(lrs, _means(capped), best, tolerance)
+    )
     return LrCurve(
         lrs=tuple(lrs),
         means=tuple(map(float, means)),
         diverged=tuple(map(int, diverged)),
         n=tuple(int(n) for n in (~np.isnan(losses)).sum(axis=0)),
         best=best,
-        edge=best in (0, len(lrs) - 1),
+        edge=len(lrs) > 1 and best in (0, len(lrs) - 1),
         sensitivity=_known(sensitivity(capped)),
         interval=_interval(capped),
         octaves=octaves,

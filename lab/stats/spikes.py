@@ -38,7 +38,7 @@ SCALE_LEAST = 1e-12
 MAD_TO_SD = 1.4826
 """Median absolute deviation to standard deviation, for normal residuals."""
 
-_BLOCKS = (16, 512)
+_BLOCKS = (16, 1024)
 """Smallest and largest number of steps judged at once."""
 
 

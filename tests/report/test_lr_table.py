@@ -56,7 +56,7 @@ def test_other_grids_are_not_compared():
 
 def test_a_single_rate_has_no_sensitivity():
     (row,) = cells(lr_sensitivity(variants(runs()[:2])))
-    assert row["sensitivity\n[95%]"] == "–"
+    assert row["sensitivity\n[95%]"] == row["usable\noctaves"] == row["\nedge"] == "–"
 
 
 def test_a_run_without_a_config():
