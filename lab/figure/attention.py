@@ -87,7 +87,7 @@ def maps(model: "Transformer", ids: Sequence[int], name: str) -> "list[Tensor]":
         module.path, module.own_weights, module.weigh = "plain", True, recording(module.weigh)
     try:
         with torch.no_grad():
-            model(torch.tensor([list(ids)], device=model.embedding.weight.device))
+            model(torch.tensor([[int(i) for i in ids]], device=model.embedding.weight.device))
     finally:
         for module, (path, own) in zip(changed, before, strict=True):
             module.path, module.own_weights = path, own

@@ -8,6 +8,7 @@ from lab.figure import mask
 from tests.figure.designs import config, drawn
 
 
+@pytest.mark.slow  # composing takes most of it
 @pytest.mark.parametrize("name", choices.names("attn"))
 def test_every_attention_is_drawn_and_never_looks_ahead(name: str) -> None:
     axes = [a for a in drawn(mask, f"attn={name}", length=24).axes if a.get_visible()]
