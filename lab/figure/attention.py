@@ -115,7 +115,7 @@ def panels(found: "Sequence[Tensor]", layers: Sequence[int], names: Sequence[str
     """Darker is more weight, from none to all."""
     rows, columns = len(found), max(map(len, found))
     named = len(names) <= NAMED
-    figure = new_figure(style, width="text", ratio=min(2.0, (1.22 * rows + 0.25) / columns))
+    figure = new_figure(style, width="text", ratio=min(2.0, 0.88 * rows / columns + 0.12))
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     image = None
     for row, (layer, map_NTS) in enumerate(zip(layers, found, strict=True)):
