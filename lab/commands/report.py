@@ -1,4 +1,4 @@
-"""Write one HTML file about runs: tables, curves to look into, spikes with their text, settings."""
+"""Write one HTML file about runs: tables, curves to look into, spikes with their text."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Compare runs: one row a variant, its seeds folded, what differs found out, and what may be said of it."""
+"""Compare runs: one row a variant, its seeds folded, and what may be said of it."""
 
 import shutil
 import sys

@@ -145,16 +145,8 @@ def effects(
     others = [side_of(variant, metric) for variant in variants if variant is not baseline]
     m = max(len(others), 1) if m is None else m
     pairs = [are_paired(side.runs, base.runs) for side in others]
-    seeds = list(base.losses)
-    y0 = [base.losses[seed] for seed in seeds]
-    table = [[side.losses.get(seed) for seed in seeds] for side in others]
-    together = [row for row, ok in zip(table, pairs, strict=True) if ok]
-    tested = iter(moderated(differences(together, y0), m=m, alpha=stats.alpha).rows)
-    contrasts = [
-        next(tested) if ok else welch([*side.losses.values()], y0, m=m, alpha=stats.alpha)
-        for side, ok in zip(others, pairs, strict=True)
-    ]
-    floor, rho = noise_floor(y0, alpha=stats.alpha), pairing_correlation(together, y0)
+    contrasts, rho = _contrasts(others, base, pairs, m=m, alpha=stats.alpha)
+    floor = noise_floor([*base.losses.values()], alpha=stats.alpha)
     margin = stats.margin or (MARGIN_SDS * floor.sd if floor and floor.sd > 0 else None)
     gone = (*missing, *_unended([base, *others]))
     ps = [
@@ -179,6 +171,22 @@ def effects(
         for side, ok, contrast, p in zip(others, pairs, contrasts, holm(ps, m=m), strict=True)
     ]
     return _with_rows(found, rows)
+
+
+def _contrasts(
+    others: Sequence[Side], base: Side, pairs: Sequence[bool], *, m: int, alpha: float
+) -> tuple[list[Contrast | None], float | None]:
+    """The test of each variant, those that are paired together, and the pooled correlation of these."""
+    y0 = [*base.losses.values()]
+    together = [
+        [side.losses.get(seed) for seed in base.losses] for side, ok in zip(others, pairs, strict=True) if ok
+    ]
+    tested = iter(moderated(differences(together, y0), m=m, alpha=alpha).rows)
+    found = [
+        next(tested) if ok else welch([*side.losses.values()], y0, m=m, alpha=alpha)
+        for side, ok in zip(others, pairs, strict=True)
+    ]
+    return found, pairing_correlation(together, y0)
 
 
 def _unended(sides: Sequence[Side]) -> Iterator[str]:
