@@ -148,7 +148,6 @@ def effects(
     contrasts, rho = _contrasts(others, base, pairs, m=m, alpha=stats.alpha)
     floor = noise_floor([*base.losses.values()], alpha=stats.alpha)
     margin = stats.margin or (MARGIN_SDS * floor.sd if floor and floor.sd > 0 else None)
-    gone = (*missing, *_unended([base, *others]))
     ps = [
         None if found is None or side.diverged else found.p for found, side in zip(contrasts, others, strict=True)
     ]
@@ -164,7 +163,7 @@ def effects(
         rho=rho,
         margin=margin,
         mde=_mde(floor, base.done, m, rho, stats),
-        missing=gone,
+        missing=(*missing, *_unended([base, *others])),
     )
     rows = [
         _effect(side, base, ok, contrast, p, found)
