@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from lab.commands._claims import with_claims
 from lab.commands._compared import Found, comparison, find
 from lab.commands._parser import Parser
 from lab.errors import LabError
@@ -42,7 +43,7 @@ def _page(found: Found, paths: list[Path]) -> str:
     from lab.report.page.build import Page, build
 
     manifest = found.manifest
-    compared = comparison(found)
+    compared = with_claims(comparison(found))
     declared = manifest.declared if manifest else None
     ids = {str(record["id"]) for record in found.records}
     page = Page(
