@@ -50,6 +50,8 @@ def test_lab_commands_run(tmp_path):
     commands = [c for c in shown_commands() if c.startswith("lab ")]
     for command in sorted(commands, key=lambda c: not c.startswith("lab train ")):
         words = [_named(word, tmp_path) for word in shlex.split(command)[1:]]
+        if "-o" in words:  # not into the checkout
+            words[words.index("-o") + 1] = str(tmp_path / words[words.index("-o") + 1])
         trains = words[0] == "train" and "--help" not in words
         done = subprocess.run(
             [sys.executable, "-m", "lab", *words, *(SHORT if trains else [])],
