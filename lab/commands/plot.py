@@ -20,6 +20,8 @@ from lab.runs.store import RunFolder, run_folders
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from lab.report.comparison import Comparison
+
 FORMATS: dict[str, dict[str, Any]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
@@ -27,11 +29,12 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 """Suffix to the metadata that would make each file another one."""
 
-_METAVAR = {"runs": "PATH", "overrides": "OVERRIDE", "either": "PATH | OVERRIDE"}
+_METAVAR = {"runs": "PATH", "comparison": "PATH", "overrides": "OVERRIDE", "either": "PATH | OVERRIDE"}
 _PATHS = "a study by name or folder, a run folder, a folder of them, or an outputs folder"
 _OVERRIDES = "as for lab train; A,B for a value draws each of them"
 _HELP = {
     "runs": f"{_PATHS} (default: outputs)",
+    "comparison": f"{_PATHS} (default: outputs)",
     "overrides": _OVERRIDES,
     "either": f"{_PATHS}; or overrides {_OVERRIDES}",
 }
@@ -58,9 +61,22 @@ def main(argv: list[str]) -> int:
         options.run = find_run(options.run)
     elif kind.NEEDS == "overrides" or (kind.NEEDS == "either" and all("=" in word for word in words)):
         options.choices, options.runs = _choices(words), []
+    elif kind.NEEDS == "comparison":
+        options.comparison = _comparison([Path(word) for word in words], options)
+    elif kind.NEEDS == "either" and any("=" in word for word in words):
+        override = next(word for word in words if "=" in word)
+        path = next(word for word in words if "=" not in word)
+        raise ConfigError(
+            f"'{override}' is an override and '{path}' a path: lab plot {name} takes the ones or the others"
+        )
     else:
+        if kind.NEEDS == "either" and any("=" in word for word in words):
+            raise ConfigError(
+                f"lab plot {name} takes paths or overrides, an override and a path do not go together"
+            )
         options.choices = []
-        options.runs, options.in_order = _runs([Path(word) for word in words])
+        every_stage = getattr(kind, "EVERY_STAGE", False)
+        options.runs, options.in_order = _runs([Path(word) for word in words], every_stage=every_stage)
         if not options.runs:
             print(f"lab plot: no runs in {', '.join(words) or runs_dir()}", file=sys.stderr)
             return 1
@@ -124,7 +140,7 @@ def _choices(words: list[str]) -> list[Choice]:
     return found
 
 
-def _runs(paths: list[Path]) -> tuple[list[Run], bool]:
+def _runs(paths: list[Path], *, every_stage: bool) -> tuple[list[Run], bool]:
     """The runs under the paths, or in the outputs folder, and whether they come in a study's order.
 
     Raises:
@@ -136,6 +152,7 @@ def _runs(paths: list[Path]) -> tuple[list[Run], bool]:
     if not paths:
         paths = [runs_dir()] if runs_dir().exists() else []
     folders: list[Path] = []
+    arms: dict[Path, str] = {}
     in_order = bool(paths)
     for path in paths:
         manifest = read_manifest(path) if path.is_dir() else None if path.exists() else named(str(path))
@@ -143,11 +160,32 @@ def _runs(paths: list[Path]) -> tuple[list[Run], bool]:
             folders += run_folders([path])
             in_order = False
         else:
-            folders += [entry.folder.path for entry in manifest.runs if entry.cell.role == "report"]
+            entries = [entry for entry in manifest.runs if every_stage or entry.cell.role == "report"]
+            folders += [entry.folder.path for entry in entries]
+            if manifest.declared and len(paths) == 1:
+                arms = {entry.folder.path: entry.cell.arm for entry in entries}
     found = [(folder, RunFolder(folder).result_now()) for folder in dict.fromkeys(folders)]
     return [
-        Run(record, folder) for folder, record in found if record and {"id", "config"} <= record.keys()
+        Run(record, folder, arms.get(folder))
+        for folder, record in found
+        if record and {"id", "config"} <= record.keys()
     ], in_order
+
+
+def _comparison(paths: list[Path], options: Namespace) -> "Comparison":
+    """What ``lab table`` would print.
+
+    Raises:
+        LabError: there are no runs, or the baseline is none of them.
+    """
+    from lab.commands._compared import comparison, find
+
+    if not paths and not runs_dir().exists():
+        raise LabError(f"no runs in {runs_dir()}")
+    found = find(paths or [runs_dir()])
+    if not found.records:
+        raise LabError(f"no runs in {', '.join(map(str, paths)) or runs_dir()}")
+    return comparison(found, baseline=options.baseline)
 
 
 def _parser(name: str, kind: Any) -> Parser:

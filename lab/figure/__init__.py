@@ -5,6 +5,8 @@ The contract of a kind, ``lab/figure/NAME.py``:
 * The first line of its docstring is its help.
 * ``NEEDS`` says what it is drawn from, and so which words the command takes: ``"runs"`` (paths, as ``lab table``
   takes them), ``"overrides"`` (as ``lab train`` takes them), ``"either"``, or ``"run"`` (one run).
+  ``"comparison"`` takes paths too, and hands the kind ``options.comparison``, which ``lab table`` prints.
+* ``EVERY_STAGE = True``, where it is there, says that runs of a study that tune a learning rate are drawn as well.
 * ``add_arguments(parser)`` adds the options of its own.
 * ``draw(options)`` gives a ``matplotlib.figure.Figure``. ``options`` holds, beside its own options and ``style``:
   ``runs``, a list of ``Run``, and ``in_order``, whether they come in a study's order; ``choices``, a list of
@@ -24,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lab.config import RunConfig
 
-NEEDS = ("runs", "overrides", "either", "run")
+NEEDS = ("runs", "overrides", "either", "run", "comparison")
 """What a kind may be drawn from."""
 
 
@@ -36,6 +38,8 @@ class Run:
     """Its parsed ``result.json``."""
     folder: Path
     """Where its ``metrics.jsonl`` is."""
+    arm: str | None = None
+    """What the one study calls its variant; None: the settings that differ are its label."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import math
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -46,10 +47,11 @@ def add_smoothing(parser: "ArgumentParser") -> None:
     )
 
 
-def curves(variant: Drawn, key: str) -> list[Curve]:
-    """The seeds of a variant that logged this series."""
+def curves(variant: Drawn, key: str, *, finished: bool = False) -> list[Curve]:
+    """The seeds of a variant that logged this series; where some finished, these alone if that is asked for."""
     found = []
-    for run in variant.runs:
+    done = [run for run in variant.runs if run.record["status"] == "done"]
+    for run in done if finished and done else variant.runs:
         lines = [line for line in series(run) if key in line]
         values = [math.nan if line[key] is None else float(line[key]) for line in lines]
         if lines:
@@ -93,10 +95,10 @@ def draw_curves(
         if not seeds:
             continue
         marks["spikes"] |= _seeds(axes, seeds, number, options, judged)
-        handles.append(_mean(axes, seeds, number, options))
-        labels.append(f"{variant.label} (n = {len(seeds)})")
+        handles.append(_mean(axes, curves(variant, key, finished=True) or seeds, number, options))
+        labels.append(_label(variant))
         if held_out:
-            marks["held out"] |= _held_out(axes, curves(variant, "val_loss"), number, options.style)
+            marks["held out"] |= _held_out(axes, curves(variant, "val_loss", finished=True), number, options.style)
     if not handles:
         raise LabError(f"no run has {key} in its metrics.jsonl")
     axes.set_xlabel("step")
@@ -105,6 +107,13 @@ def draw_curves(
     axes.margins(x=0.01)
     _legend(figure, handles, labels, marks, options.style)
     return figure, axes
+
+
+def _label(variant: Drawn) -> str:
+    """With the number of seeds, and of those that did not finish."""
+    counts = Counter(str(run.record["status"]) for run in variant.runs)
+    others = [f"{count} {status}" for status, count in sorted(counts.items()) if status != "done"]
+    return f"{variant.label} (n = {', '.join([str(counts['done']), *others])})"
 
 
 def _seeds(axes: "Axes", seeds: list[Curve], number: int, options: Namespace, judged: Judged) -> bool:
@@ -144,8 +153,8 @@ def _held_out(axes: "Axes", seeds: list[Curve], number: int, style: str) -> bool
         color=shown.colour,
         marker=shown.marker,
         markersize=3.5 * line_scale(style),
-        markeredgecolor="white",
-        markeredgewidth=0.4 * line_scale(style),
+        markerfacecolor="none",
+        markeredgewidth=0.9 * line_scale(style),
         linestyle="none",
         gid=f"held out {number}",
         zorder=5,
@@ -171,10 +180,12 @@ def _legend(figure: "Figure", handles: list[Any], labels: list[str], marks: dict
 
     grey, scale = "#555555", line_scale(style)
     thin = Line2D([], [], color=grey, linewidth=0.5 * scale)
-    handles, labels = [*handles, thin], [*labels, "thin: single seeds; thick: mean over seeds"]
+    handles, labels = [*handles, thin], [*labels, "thin: single seeds; thick: mean over finished seeds"]
     if marks["held out"]:
-        handles.append(Line2D([], [], color=grey, marker="o", markersize=3.5 * scale, linestyle="none"))
-        labels.append("held-out loss, mean over seeds")
+        handles.append(
+            Line2D([], [], color=grey, marker="o", markersize=3.5 * scale, fillstyle="none", linestyle="none")
+        )
+        labels.append("held-out loss, mean over finished seeds")
     if marks["spikes"]:
         handles.append(Line2D([], [], **_spike_look(grey, scale)))
         labels.append(f"spike, {LOCAL}")

@@ -9,7 +9,7 @@ from lab.errors import LabError
 from lab.figure import Run
 from lab.figure._style import MOST
 from lab.report.rows import one_a_seed
-from lab.report.variants import config_of, variants
+from lab.report.variants import Record, config_of, variants
 from lab.runs.metrics import read_lines
 
 
@@ -22,22 +22,32 @@ class Drawn:
     """By ascending seed."""
 
 
-def grouped(runs: Sequence[Run], *, in_order: bool, most: int = MOST) -> list[Drawn]:
-    """The runs by variant, in the order and with the labels of ``lab table``.
+def grouped(runs: Sequence[Run], *, in_order: bool, most: int = MOST, one_seed: bool = True) -> list[Drawn]:
+    """The runs by variant, in the order and with the labels of ``lab table``; of several of a seed one.
 
     Raises:
         LabError: there are more variants than can be told apart.
     """
-    folders = {id(run.record): run.folder for run in runs}
+    by_record = {id(run.record): run for run in runs}
     found = [
-        Drawn(v.label, tuple(Run(record, folders[id(record)]) for record in one_a_seed(v.records)))
-        for v in variants([run.record for run in runs], in_order=in_order)
+        Drawn(label, tuple(by_record[id(r)] for r in (one_a_seed(records) if one_seed else records)))
+        for label, records in _labelled(runs, in_order=in_order)
     ]
     if len(found) > most:
         raise LabError(
             f"{len(found)} variants are too many for one figure, which tells {most} apart: name fewer runs"
         )
     return found
+
+
+def _labelled(runs: Sequence[Run], *, in_order: bool) -> list[tuple[str, Sequence[Record]]]:
+    """The records of each variant, which is an arm where all runs are of one study."""
+    if not all(run.arm for run in runs):
+        return [(v.label, v.records) for v in variants([run.record for run in runs], in_order=in_order)]
+    arms: dict[str, list[Record]] = {}
+    for run in sorted(runs, key=seed_of):
+        arms.setdefault(str(run.arm), []).append(run.record)
+    return [(arm, arms[arm]) for arm in dict.fromkeys(str(run.arm) for run in runs)]
 
 
 def series(run: Run) -> list[dict[str, Any]]:
