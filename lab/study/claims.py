@@ -111,6 +111,8 @@ class Measured:
 def judge(claim: Claim, measured: Measured, *, side: int, published: float) -> str:
     """The verdict of a claim for one pair: the first rule that fits.
 
+    That two are equal within a margin speaks against a claim only where the published difference is no smaller.
+
     Args:
         claim: what was said.
         measured: what our runs came to.
@@ -134,7 +136,7 @@ def judge(claim: Claim, measured: Measured, *, side: int, published: float) -> s
             if published - half <= high and published + half >= low:
                 return "replicated (size)"
         return "replicated (sign)"
-    if measured.equivalent is not None:
+    if measured.equivalent is not None and measured.equivalent <= abs(published):
         return f"not replicated: no effect >= {measured.equivalent:.2g} here"
     if claim.compare is Compare.size and not low <= published <= high:
         return "not replicated at that size"

@@ -72,6 +72,7 @@ def test_a_claim_is_about_rows_that_differ_in_its_group_alone():
         ({"p": None}, "too few seeds"),
         ({"mean": 0.02, "interval": (0.01, 0.03)}, "not replicated: opposite sign"),
         ({"p": 0.3, "equivalent": 0.01}, "not replicated: no effect >= 0.01 here"),
+        ({"p": 0.3, "equivalent": 0.03}, "inconclusive at this scale (MDE 0.015)"),
         ({"p": 0.3}, "inconclusive at this scale (MDE 0.015)"),
         ({"p": 0.01, "equivalent": 0.03}, "replicated (sign)"),
     ],
