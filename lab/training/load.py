@@ -18,6 +18,9 @@ from lab.training.resolve import resolve
 
 log = logging.getLogger(__name__)
 
+TRACK = {"layers": False, "layers_every": 20}
+"""Keys of ``track`` younger than some finished runs, as ``conf/track/none.yaml`` has them; no result depends on them."""
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -76,7 +79,10 @@ def _no_weights(folder: RunFolder, config: RunConfig, result: dict[str, Any]) ->
 def _config(folder: RunFolder) -> RunConfig:
     path = folder.path / "config.json"
     try:
-        return RunConfig.decode(json.loads(path.read_text(encoding="utf-8")))
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(found, dict) and isinstance(found.get("track"), dict):
+            found["track"] = TRACK | found["track"]
+        return RunConfig.decode(found)
     except ConfigError as error:
         raise LabError(f"{path} is not of this lab: {error}") from error
     except (OSError, ValueError) as error:

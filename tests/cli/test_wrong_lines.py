@@ -136,7 +136,7 @@ WRONG = [
 
 ELSEWHERE = [
     ("command", "trian", 2, ["unknown command 'trian'", "explain", "did you mean 'train'?"]),
-    ("format", "table --format jsn", 2, ["--format 'jsn'", "text, json", "did you mean 'json'?"]),
+    ("format", "table --format jsn", 2, ["--format 'jsn'", "text, markdown, latex", "did you mean 'json'?"]),
     ("path", "table /nowhere", 1, ["/nowhere"]),
     ("subcommand", "data lst", 2, ["'lst'", "did you mean 'list'?"]),
     ("explain-option", "explain --fromat json", 2, ["'--fromat'", "did you mean '--format'?"]),

@@ -52,6 +52,15 @@ def test_nothing_is_resolved_again(run, monkeypatch):
     assert torch.get_num_threads() == threads
 
 
+def test_a_run_older_than_the_keys_of_track_is_loaded(run):
+    folder, _ = run
+    config = json.loads((folder.path / "config.json").read_text())
+    old = config | {"track": {k: v for k, v in config["track"].items() if k not in load.TRACK}}
+    assert old != config
+    (folder.path / "config.json").write_text(json.dumps(old))
+    assert load_model(folder).config.as_dict() == config
+
+
 def test_a_run_that_stopped_is_loaded_with_a_warning(kill_at, outputs, caplog):
     kill_at(13)
     (folder,) = (outputs / "runs").iterdir()
