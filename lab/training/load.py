@@ -19,7 +19,7 @@ from lab.training.resolve import resolve
 log = logging.getLogger(__name__)
 
 TRACK = {"layers": False, "layers_every": 20}
-"""Keys of ``track`` younger than some finished runs, as ``conf/track/none.yaml`` has them; no result depends on them."""
+"""Keys of ``track`` younger than some finished runs, as in ``conf/track/none.yaml``; no result depends on them."""
 
 
 @dataclass(frozen=True)
