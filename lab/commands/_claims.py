@@ -1,6 +1,5 @@
 """Published claims that the rows of a table meet: the figures of a paper beside ours."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -76,17 +75,21 @@ def with_claims(made: Comparison) -> Comparison:
 def published(found: Effects, variants: Sequence[Variant], baseline: Variant) -> list[Published]:
     """The claims about rows that differ from the baseline in one choice and in nothing else, in the rows' order."""
     by_label = {variant.label: variant for variant in variants}
+    theirs = _config(baseline)
     return [
         each
         for row in found.rows
         if row.is_paired and row.label in by_label
-        for each in _of(row, found, by_label[row.label], baseline)
+        for each in _of(row, found, by_label[row.label], baseline, theirs)
     ]
 
 
-def _of(row: Effect, found: Effects, variant: Variant, baseline: Variant) -> Iterator[Published]:
-    mine, theirs = _config(variant), _config(baseline)
-    group = _differing(mine, theirs)
+def _of(
+    row: Effect, found: Effects, variant: Variant, baseline: Variant, theirs: Mapping[str, Any]
+) -> Iterator[Published]:
+    group = _differing(_config(variant), theirs)
+    if group is None:
+        return
     for claim in claims():
         names = [str(choice(one.records[0], claim.group)) for one in (variant, baseline)]
         if group != claim.group or claim.metric != found.metric or not {*names} <= claim.values.keys():
@@ -119,13 +122,9 @@ def _config(variant: Variant) -> Mapping[str, Any]:
 
 def _differing(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> str | None:
     """The one section in which two configurations differ, and differ in the choice; None for any other case."""
-    differing = [key for key in {*mine, *theirs} if _text(mine.get(key)) != _text(theirs.get(key))]
+    differing = [key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key)]
     if len(differing) != 1:
         return None
     one, two = (part.get(differing[0]) for part in (mine, theirs))
     chosen = isinstance(one, Mapping) and isinstance(two, Mapping) and one.get("name") != two.get("name")
     return differing[0] if chosen else None
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)

@@ -14,11 +14,13 @@ from lab.report.lr_table import lr_sensitivity
 from lab.report.main_table import table
 from lab.report.stability_table import stability
 from lab.report.table import as_text
+from lab.runs.store import no_collection
 
 TABLES = {"A": "losses and costs", "B": "stability", "C": "learning rates"}
 """The letters, and what each table shows."""
 
 
+@no_collection()
 def main(argv: list[str]) -> int:
     """Run ``lab table``; the exit status, 1 where there are no runs.
 

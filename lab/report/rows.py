@@ -105,7 +105,7 @@ def within(record: Record, *keys: str) -> Number | None:
     """A finite number inside nested sections of a record, or None."""
     part: Any = record
     for key in keys:
-        part = part.get(key) if isinstance(part, Mapping) else None
+        part = part.get(key) if isinstance(part, dict) else None  # as JSON has it
     return number(part)
 
 

@@ -5,6 +5,7 @@
 """
 
 import fcntl
+import gc
 import json
 import os
 import socket
@@ -147,15 +148,32 @@ def read_results(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path
     Raises:
         LabError: a path is missing or cannot be read.
     """
+    with no_collection():
+        return _read_results(paths)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Without looking for cycles meanwhile: thousands of results make millions of objects and no cycle."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _read_results(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path]]:
     results: list[dict[str, Any]] = []
     damaged: list[Path] = []
-    seen: set[Path] = set()
+    seen: set[tuple[int, int]] = set()
     for path in paths:
         for file in _result_files(path):
-            place = file.resolve()
-            if place in seen:
+            place = file.stat()
+            if (place.st_dev, place.st_ino) in seen:
                 continue
-            seen.add(place)
+            seen.add((place.st_dev, place.st_ino))
             result = RunFolder(file.parent).result_now()
             if result is None or not {"id", "status", "config"} <= result.keys():
                 damaged.append(file)

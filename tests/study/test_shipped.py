@@ -80,5 +80,7 @@ def test_a_study_of_the_users_own(tmp_path):
     )
     one, _ = compose_study(["study=mine"], config_dir=str(tmp_path))
     assert [arm.overrides for arm in arms(one)] == [("norm=dyt",), ("norm=none",)]
-    with pytest.raises(ConfigError, match="study 'mien' is not one of glu, mine, norms, parts, stability; did you mean"):
+    with pytest.raises(
+        ConfigError, match="study 'mien' is not one of glu, mine, norms, parts, stability; did you mean"
+    ):
         compose_study(["study=mien"], config_dir=str(tmp_path))
