@@ -7,7 +7,7 @@ diverged, since a crash tells nothing about divergence.
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
