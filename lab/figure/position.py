@@ -3,7 +3,7 @@
 import math
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lab.errors import ConfigError
 from lab.figure._style import COLOURS, LINES, legend_below, look, new_figure
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lab.config import RunConfig
     from lab.model.position import LayerPosition, Position
     from lab.model.rope_scaling import Rope
-    from lab.model.transformer import Architecture
+    from lab.model.transformer import Architecture, Transformer
 
 NEEDS = "overrides"
 
@@ -38,8 +38,8 @@ def draw(options: Namespace) -> "Figure":
     if length < 2:
         raise ConfigError(f"--length {length} must be 2 or more")
     arch = config.architecture(256)
-    position = _drawn(arch)
-    layers = _layers(arch, position)
+    model = arch.build(study_seed=0, seed=0)  # with the weights that a run starts with
+    position, layers = model.position, _layers(model)
     for rope in (getattr(part, "rope", None) for part in layers):
         if rope is not None:
             return frequencies(rope, config.model.max_seq_len, options.style)
@@ -52,16 +52,9 @@ def draw(options: Namespace) -> "Figure":
     raise ConfigError(f"position={config.position.name} has nothing to draw that does not depend on the tokens")
 
 
-def _drawn(arch: "Architecture") -> "Position":
-    """The position component with the weights that a run starts with."""
-    return arch.build(study_seed=0, seed=0).position
-
-
-def _layers(arch: "Architecture", position: "Position") -> "list[LayerPosition]":
-    """Its part in each layer where it acts."""
-    specs = [arch.attn.layer(index, arch.dims) for index in range(arch.dims.n_layers)]
-    width = getattr(arch.attn, "rope_dim", None) or arch.dims.head_dim
-    return [position.layer(spec, width) for spec in specs if spec.position_on]
+def _layers(model: "Transformer") -> "list[LayerPosition]":
+    """The position's part in each layer where it acts."""
+    return [cast("LayerPosition", attn.position) for attn in model.attention() if attn.layer.position_on]
 
 
 def _note(config: "RunConfig") -> str:
