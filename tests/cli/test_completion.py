@@ -47,7 +47,7 @@ LINES = [
     ("lab explain --format js", ["json"]),
     ("lab explain --format=js", ["--format=json"]),
     ("lab table --fo", ["--format"]),
-    ("lab table --format ", ["json", "text"]),
+    ("lab table --format ", ["csv", "html", "json", "latex", "markdown", "text"]),
     ("lab table outp", []),
     ("lab train preset=gem", ["preset=gemma1", "preset=gemma2", "preset=gemma3"]),
     ("lab train preset_", ["preset_size="]),
