@@ -11,8 +11,8 @@ from lab.report.comparison import Comparison, compare, labelled, pick, setting
 from lab.report.effects import Stats
 from lab.report.variants import Record, Variant, variants
 from lab.runs.store import read_results
-from lab.study.manifest import Manifest, named
-from lab.study.manifest import read as read_manifest
+from lab.study.manifest import Manifest
+from lab.study.manifest import at as study_at
 from lab.study.state import ENDED
 
 
@@ -44,7 +44,7 @@ def find(paths: Sequence[Path], *, tuning: bool = False) -> Found:
     found, folders = Found(), []
     manifests: list[Manifest] = []
     for path in paths:
-        manifest = read_manifest(path) if path.is_dir() else None if path.exists() else named(str(path))
+        manifest = study_at(path)
         if manifest is None:
             folders.append(path)
             found.studies = False

@@ -70,10 +70,6 @@ def main(argv: list[str]) -> int:
             f"'{override}' is an override and '{path}' a path: lab plot {name} takes the ones or the others"
         )
     else:
-        if kind.NEEDS == "either" and any("=" in word for word in words):
-            raise ConfigError(
-                f"lab plot {name} takes paths or overrides, an override and a path do not go together"
-            )
         options.choices = []
         every_stage = getattr(kind, "EVERY_STAGE", False)
         options.runs, options.in_order = _runs([Path(word) for word in words], every_stage=every_stage)
@@ -146,8 +142,7 @@ def _runs(paths: list[Path], *, every_stage: bool) -> tuple[list[Run], bool]:
     Raises:
         LabError: a path is missing or cannot be read.
     """
-    from lab.study.manifest import named
-    from lab.study.manifest import read as read_manifest
+    from lab.study.manifest import at as study_at
 
     if not paths:
         paths = [runs_dir()] if runs_dir().exists() else []
@@ -155,7 +150,7 @@ def _runs(paths: list[Path], *, every_stage: bool) -> tuple[list[Run], bool]:
     arms: dict[Path, str] = {}
     in_order = bool(paths)
     for path in paths:
-        manifest = read_manifest(path) if path.is_dir() else None if path.exists() else named(str(path))
+        manifest = study_at(path)
         if manifest is None:
             folders += run_folders([path])
             in_order = False

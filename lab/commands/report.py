@@ -12,8 +12,7 @@ from lab.paths import runs_dir
 from lab.report.main_table import table
 from lab.report.stability_table import stability
 from lab.runs.store import RunFolder, run_folders
-from lab.study.manifest import named
-from lab.study.manifest import read as read_manifest
+from lab.study.manifest import at as study_at
 
 
 def main(argv: list[str]) -> int:
@@ -62,7 +61,7 @@ def _folders(paths: list[Path]) -> dict[str, Path]:
     """Where each run lies, by its id."""
     folders: list[Path] = []
     for path in paths:
-        manifest = read_manifest(path) if path.is_dir() else None if path.exists() else named(str(path))
+        manifest = study_at(path)
         folders += [path] if manifest is None else [entry.folder.path for entry in manifest.runs]
     found: dict[str, Path] = {}
     for folder in run_folders([folder for folder in folders if folder.exists()]):

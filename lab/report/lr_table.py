@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from lab.report.cache_table import NONE
 from lab.report.grid import Column, Grid
-from lab.report.main_table import NONE
 from lab.report.pairs import Seed, side_of
 from lab.report.rows import within
 from lab.report.variants import Variant, config_of, in_words, show

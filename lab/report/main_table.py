@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
+from lab.report.cache_table import NONE
 from lab.report.comparison import Comparison
 from lab.report.effects import Effect, Effects
 from lab.report.grid import Column, Grid
 from lab.report.notes import reasons, si, warnings
 from lab.report.rows import Row
-
-NONE = "–"
-"""A number that is not known."""
 
 
 def table(comparison: Comparison) -> Grid:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Literal
 
+from lab.report.cache_table import NONE
 from lab.report.comparison import Comparison
 from lab.report.effects import Effects
-from lab.report.main_table import NONE, effect_columns
+from lab.report.main_table import effect_columns
 from lab.report.notes import reasons, si, warnings
 from lab.report.rows import Row
 

@@ -134,6 +134,13 @@ def manifests() -> list[Manifest]:
     return sorted(found, key=lambda manifest: (manifest.asked, manifest.label), reverse=True)
 
 
+def at(path: Path) -> Manifest | None:
+    """The study of a folder, or that of a name where nothing lies at the path; None where it is something else."""
+    if path.is_dir():
+        return read(path)
+    return None if path.exists() else named(str(path))
+
+
 def named(text: str) -> Manifest | None:
     """The study whose folder's name is or begins so; of several the one of just that name, and the latest."""
     found = [manifest for manifest in manifests() if text and manifest.label.startswith(text)]

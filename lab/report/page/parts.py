@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from lab.report.cache_table import NONE
 from lab.report.formats import as_csv, as_html, as_json
 from lab.report.grid import Grid
 from lab.report.page.spike_list import MOST, Spike
 from lab.report.variants import Record, Variant, config_of, show
 from lab.stats.spikes import LOCAL
-
-NONE = "–"
 
 
 def said(text: object) -> str:

@@ -14,7 +14,8 @@ from lab.data.tokenizer import Tokenizer
 from lab.paths import cache_dir
 from lab.report.page.curves import Series
 from lab.report.variants import Record, Variant, config_of, hash_of
-from lab.runs.metrics import read_lines
+from lab.runs.metrics import rising_lines
+from lab.runs.store import RunFolder
 from lab.stats.spikes import MAD_TO_SD, local, log_norm
 from lab.streams import stream_seed
 
@@ -120,7 +121,7 @@ class _Batch:
 
     def __init__(self, record: Record, folder: Path) -> None:
         self.missing = ""
-        self._layers = _layers(folder / "layers.jsonl")
+        self._layers = _layers(RunFolder(folder).layers)
         try:
             self._batches = _batches(record)
             self._tokenizer = Tokenizer.load(folder / "tokenizer.json")
@@ -146,10 +147,8 @@ class _Batch:
 
 
 def _layers(file: Path) -> dict[int, list[float]]:
-    if not file.exists():
-        return {}
     found = {}
-    for line in read_lines(file):
+    for line in rising_lines(file):
         norms = line.get("grad_norm")
         if isinstance(norms, list):
             found[int(line["step"])] = [float(n) if isinstance(n, (int, float)) else -math.inf for n in norms]
