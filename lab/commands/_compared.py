@@ -10,7 +10,7 @@ from lab.errors import ConfigError
 from lab.report.comparison import Comparison, compare, labelled, pick, setting
 from lab.report.effects import Stats
 from lab.report.variants import Record, Variant, variants
-from lab.runs.store import read_results
+from lab.runs.store import RunFolder, read_runs
 from lab.study.manifest import Manifest
 from lab.study.manifest import at as study_at
 from lab.study.state import ENDED
@@ -21,6 +21,10 @@ class Found:
     """What lies under the paths."""
 
     records: list[Record] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
+    """Of each record its run's folder."""
+    arms: dict[Path, str] = field(default_factory=dict)
+    """By folder; of the one study that was named, where it declares its arms."""
     damaged: list[Path] = field(default_factory=list)
     """Files that are no results."""
     missing: list[str] = field(default_factory=list)
@@ -41,24 +45,24 @@ def find(paths: Sequence[Path], *, tuning: bool = False) -> Found:
     Raises:
         LabError: a path is missing or cannot be read.
     """
-    found, folders = Found(), []
+    found, places = Found(), list[Path | RunFolder]()
     manifests: list[Manifest] = []
     for path in paths:
         manifest = study_at(path)
         if manifest is None:
-            folders.append(path)
+            places.append(path)
             found.studies = False
             continue
         manifests.append(manifest)
         runs = {entry.id: entry for entry in manifest.runs if entry.cell.role == "report"}
-        asked = manifest.runs if tuning else runs.values()
-        folders += [path for entry in asked if ((path := entry.folder.path) / "result.json").is_file()]
-    records, found.damaged = read_results(folders)
-    found.records = list(records)
-    ended = {record["id"] for record in records if record["status"] in ENDED}
+        places += [entry.folder for entry in (manifest.runs if tuning else runs.values())]
+    read, found.damaged = read_runs(places)
+    found.folders, found.records = [folder for folder, _ in read], [record for _, record in read]
+    ended = {record["id"] for record in found.records if record["status"] in ENDED}
     found.missing += [line for manifest in manifests for line in _incomplete(manifest, ended)]
-    if found.studies and len(manifests) == 1 and manifests[0].declared and not tuning:
-        found.manifest = manifests[0]
+    if found.studies and len(manifests) == 1 and manifests[0].declared:
+        found.arms = {entry.folder.path: entry.cell.arm for entry in manifests[0].runs}
+        found.manifest = None if tuning else manifests[0]
     return found
 
 

@@ -15,7 +15,6 @@ from lab.figure import NEEDS, Choice, Run, listing
 from lab.figure._style import STYLES, context
 from lab.files import write_atomically
 from lab.paths import runs_dir
-from lab.runs.store import RunFolder, run_folders
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,29 +141,13 @@ def _runs(paths: list[Path], *, every_stage: bool) -> tuple[list[Run], bool]:
     Raises:
         LabError: a path is missing or cannot be read.
     """
-    from lab.study.manifest import at as study_at
+    from lab.commands._compared import find
 
     if not paths:
         paths = [runs_dir()] if runs_dir().exists() else []
-    folders: list[Path] = []
-    arms: dict[Path, str] = {}
-    in_order = bool(paths)
-    for path in paths:
-        manifest = study_at(path)
-        if manifest is None:
-            folders += run_folders([path])
-            in_order = False
-        else:
-            entries = [entry for entry in manifest.runs if every_stage or entry.cell.role == "report"]
-            folders += [entry.folder.path for entry in entries]
-            if manifest.declared and len(paths) == 1:
-                arms = {entry.folder.path: entry.cell.arm for entry in entries}
-    found = [(folder, RunFolder(folder).result_now()) for folder in dict.fromkeys(folders)]
-    return [
-        Run(record, folder, arms.get(folder))
-        for folder, record in found
-        if record and {"id", "config"} <= record.keys()
-    ], in_order
+    found = find(paths, tuning=every_stage)
+    pairs = zip(found.records, found.folders, strict=True)
+    return [Run(record, folder, found.arms.get(folder)) for record, folder in pairs], found.studies
 
 
 def _comparison(paths: list[Path], options: Namespace) -> "Comparison":

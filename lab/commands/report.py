@@ -11,8 +11,6 @@ from lab.files import write_atomically
 from lab.paths import runs_dir
 from lab.report.main_table import table
 from lab.report.stability_table import stability
-from lab.runs.store import RunFolder, run_folders
-from lab.study.manifest import at as study_at
 
 
 def main(argv: list[str]) -> int:
@@ -44,31 +42,16 @@ def _page(found: Found, paths: list[Path]) -> str:
     manifest = found.manifest
     compared = with_claims(comparison(found))
     declared = manifest.declared if manifest else None
-    ids = {str(record["id"]) for record in found.records}
     page = Page(
         title=manifest.label if manifest else "Runs of " + ", ".join(path.name or str(path) for path in paths),
         question=str((declared or {}).get("question") or ""),
         declared=declared,
         variants=compared.variants,
         grids=[table(compared), stability(compared.variants)],
-        folders={run: folder for run, folder in _folders(paths).items() if run in ids},
+        folders={str(record["id"]): folder for record, folder in zip(found.records, found.folders, strict=True)},
         notes=found.missing,
     )
     return build(page)
-
-
-def _folders(paths: list[Path]) -> dict[str, Path]:
-    """Where each run lies, by its id."""
-    folders: list[Path] = []
-    for path in paths:
-        manifest = study_at(path)
-        folders += [path] if manifest is None else [entry.folder.path for entry in manifest.runs]
-    found: dict[str, Path] = {}
-    for folder in run_folders([folder for folder in folders if folder.exists()]):
-        result = RunFolder(folder).result()
-        if result is not None:
-            found.setdefault(str(result.get("id")), folder)
-    return found
 
 
 def _parser() -> Parser:

@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,15 +62,14 @@ class RunFolder:
 
     def result(self) -> dict[str, Any] | None:
         """What ``result.json`` holds, or None where there is none that can be read."""
-        try:
-            value = json.loads((self.path / "result.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return value if isinstance(value, dict) and value.get("schema") == SCHEMA else None
+        file = _contents(self.path / "result.json")
+        return None if file is None else _parsed(file[1])
 
     def result_now(self) -> dict[str, Any] | None:
         """``result`` with the status of a run that has not ended told by its lock: ``running`` or ``partial``."""
-        result = self.result()
+        return self._now(self.result())
+
+    def _now(self, result: dict[str, Any] | None) -> dict[str, Any] | None:
         if result is None or result.get("status") not in UNENDED:
             return result
         if self.is_locked():
@@ -148,8 +147,8 @@ def read_results(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path
     Raises:
         LabError: a path is missing or cannot be read.
     """
-    with no_collection():
-        return _read_results(paths)
+    found, damaged = read_runs(paths)
+    return [result for _, result in found], damaged
 
 
 @contextmanager
@@ -164,22 +163,29 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _read_results(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Path]]:
-    results: list[dict[str, Any]] = []
+def read_runs(places: Iterable[Path | RunFolder]) -> tuple[list[tuple[Path, dict[str, Any]]], list[Path]]:
+    """As ``read_results``, each result with the folder of its run.
+
+    A ``RunFolder`` among the places is read as it is, and passed over where it has no result.
+
+    Raises:
+        LabError: a path is missing or cannot be read.
+    """
+    found: list[tuple[Path, dict[str, Any]]] = []
     damaged: list[Path] = []
     seen: set[tuple[int, int]] = set()
-    for path in paths:
-        for file in _result_files(path):
-            place = file.stat()
-            if (place.st_dev, place.st_ino) in seen:
+    with no_collection():
+        for folder in _folders(places):
+            file = _contents(folder / "result.json")
+            if file is None or file[0] in seen:
                 continue
-            seen.add((place.st_dev, place.st_ino))
-            result = RunFolder(file.parent).result_now()
+            seen.add(file[0])
+            result = RunFolder(folder)._now(_parsed(file[1]))
             if result is None or not {"id", "status", "config"} <= result.keys():
-                damaged.append(file)
+                damaged.append(folder / "result.json")
             else:
-                results.append(result)
-    return results, damaged
+                found.append((folder, result))
+    return found, damaged
 
 
 def run_folders(paths: Sequence[Path]) -> list[Path]:
@@ -188,21 +194,54 @@ def run_folders(paths: Sequence[Path]) -> list[Path]:
     Raises:
         LabError: a path is missing or cannot be read.
     """
-    return list(dict.fromkeys(file.parent.resolve() for path in paths for file in _result_files(path)))
+    return list(dict.fromkeys(folder.resolve() for folder in _folders(paths) if (folder / "result.json").is_file()))
 
 
-def _result_files(path: Path) -> list[Path]:
+def _folders(places: Iterable[Path | RunFolder]) -> Iterator[Path]:
+    """The folders that may be those of runs: whether there is a result, the attempt to read it tells."""
+    for place in places:
+        if isinstance(place, RunFolder):
+            yield place.path
+            continue
+        try:
+            if place.is_file():
+                yield place.parent
+            elif place.exists():
+                yield from _below(place)
+            else:
+                raise LabError(f"{place}: no such file or folder")
+        except OSError as error:
+            raise LabError(f"{place}: cannot be read ({error.strerror})") from error
+
+
+def _below(path: Path) -> Iterator[Path]:
+    yield path
+    for inner in sorted(path.iterdir(), key=lambda inner: inner.name):
+        if inner.name == "runs" and inner.is_dir():
+            yield from _below(inner)
+        else:
+            yield inner
+
+
+def _contents(path: Path) -> tuple[tuple[int, int], bytes] | None:
+    """Which file it is, by device and number, and what it holds, nothing where it cannot be read; None: no file."""
     try:
-        if path.is_file():
-            return [path]
-        if not path.exists():
-            raise LabError(f"{path}: no such file or folder")
-        found = [path / "result.json"] if (path / "result.json").is_file() else []
-        for folder in sorted(path.iterdir()):
-            if folder.name == "runs" and folder.is_dir():
-                found += _result_files(folder)
-            elif (folder / "result.json").is_file():
-                found.append(folder / "result.json")
-    except OSError as error:
-        raise LabError(f"{path}: cannot be read ({error.strerror})") from error
-    return found
+        with path.open("rb", buffering=0) as file:  # many are read: each in as few calls as can be
+            about = os.fstat(file.fileno())
+            return (about.st_dev, about.st_ino), file.readall()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    except OSError:
+        with suppress(OSError):
+            about = path.stat()
+            return (about.st_dev, about.st_ino), b""
+        return None
+
+
+def _parsed(data: bytes) -> dict[str, Any] | None:
+    """A result; None for what is none."""
+    try:
+        value = json.loads(data.decode("utf-8"))
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and value.get("schema") == SCHEMA else None
