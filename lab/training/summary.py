@@ -6,7 +6,7 @@ import platform
 import socket
 import statistics
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from lab.model.transformer import Transformer
 from lab.runs.metrics import column, read_lines
 from lab.runs.store import RunFolder
 from lab.stats import spikes
-from lab.stats.divergence import diverged
+from lab.stats.divergence import diverged, first_bad_step
 from lab.stats.rolling_spikes import OLMO2, OLMO_CORE, olmo2, olmo_core
 from lab.training.checkpoint import tensor_bytes
 from lab.training.layer_stats import layers_summary
@@ -33,6 +33,9 @@ PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "hydra-core", "omegaconf
 
 STEPS_MOST = 100
 """Flagged steps of a series that a result names."""
+
+VALIDATIONS_MOST = 100
+"""Validations that a result holds."""
 
 
 def opening(config: RunConfig, model: Transformer, tokens: TokenSet, batches: Batches) -> dict[str, Any]:
@@ -44,8 +47,13 @@ def opening(config: RunConfig, model: Transformer, tokens: TokenSet, batches: Ba
         "reason": None,
         "config": settings(config),
         "steps_done": 0,
+        "init_loss": None,
         "early_loss": None,
         "final_loss": None,
+        "best_loss": None,
+        "best_step": None,
+        "val_losses": None,
+        "bad_step": None,
         "bits_per_byte": None,
         "spikes": None,
         "layers": None,
@@ -85,7 +93,8 @@ def closing(config: RunConfig, folder: RunFolder, outcome: Outcome) -> dict[str,
     """What the metrics and the last validation come to."""
     lines = read_lines(folder.metrics)
     loss, grad_norm = column(lines, "loss"), column(lines, "grad_norm")
-    reason = outcome.not_finite or diverged(loss, warm=config.init_from is not None)
+    warm = config.init_from is not None
+    reason = outcome.not_finite or diverged(loss, warm=warm)
     wall_s = column(read_lines(folder.timing), "wall_s")
     early = next((line.get("val_loss") for line in lines if line["step"] == early_step(config)), None)
     tokens_per_step = config.train.batch_size * config.model.max_seq_len
@@ -95,14 +104,28 @@ def closing(config: RunConfig, folder: RunFolder, outcome: Outcome) -> dict[str,
         "status": "done" if reason is None else "diverged",
         "reason": reason,
         "steps_done": len(lines),
+        "init_loss": loss[0] if loss and math.isfinite(loss[0]) else None,
         "early_loss": early,
         "final_loss": final.loss if final else None,
+        **validations(lines),
+        "bad_step": None if reason is None else first_bad_step(loss, reason, warm=warm),
         "bits_per_byte": final.bits_per_byte if final else None,
         "spikes": spikes_of(loss, grad_norm),
         "layers": layers_summary(config, folder, len(lines)),
         "clipped_share": None if clip is None else sum(norm > clip for norm in grad_norm) / len(grad_norm),
         "tokens_per_s": tokens_per_step / statistics.median(wall_s) if wall_s else None,
     }
+
+
+def validations(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The best validation of a run and its step, and the curve: pairs of a step and its loss, thinned evenly.
+
+    The last validation is always there.
+    """
+    found = [(line["step"], loss) for line in lines if (loss := line.get("val_loss")) is not None]
+    loss, step = min(((loss, step) for step, loss in found), default=(None, None))
+    every = math.ceil(len(found) / VALIDATIONS_MOST) or 1
+    return {"best_loss": loss, "best_step": step, "val_losses": [list(pair) for pair in found[::-1][::every][::-1]]}
 
 
 def spikes_of(loss: list[float], grad_norm: list[float]) -> dict[str, Any]:

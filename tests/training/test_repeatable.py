@@ -17,7 +17,7 @@ KEYS = {
     "schema", "id", "status", "reason", "config", "steps_done", "early_loss", "final_loss", "bits_per_byte",
     "spikes", "layers", "clipped_share", "parameters", "flops_per_token", "flops_formula", "tokens", "epochs",
     "tokens_per_s", "peak_memory_mib", "threads", "attention_path", "env", "hashes", "match", "init_from",
-    "ranks",
+    "ranks", "init_loss", "best_loss", "best_step", "val_losses", "bad_step",
 }  # fmt: skip
 
 
@@ -79,6 +79,11 @@ def test_what_a_run_leaves(train, config, book):
     assert (result["status"], result["reason"], result["steps_done"], result["threads"]) == ("done", None, 20, 1)
     assert result["early_loss"] == lines[2]["val_loss"]
     assert result["final_loss"] == lines[-1]["val_loss"]
+    assert result["init_loss"] == lines[0]["loss"]
+    curve = [[line["step"], line["val_loss"]] for line in lines if "val_loss" in line]
+    assert result["val_losses"] == curve
+    assert [result["best_step"], result["best_loss"]] == min(curve, key=lambda pair: pair[1])
+    assert result["bad_step"] is None
     assert result["hashes"].keys() == {"data", "tokenizer", "batches", "tensors"}
     assert result["config"]["data"]["file"] == ["book.txt"]
     assert socket.gethostname() not in re.findall(r"[\w.-]+", text)
@@ -88,6 +93,19 @@ def test_what_a_run_leaves(train, config, book):
     stored = json.loads((folder / "config.json").read_text())
     assert RunConfig.decode(stored) == plan(config("train.eval_every=6")).config
     assert stored["data"]["file"] == [str(book)]
+
+
+def test_many_validations_are_thinned_and_the_last_is_kept():
+    lines = [{"step": step, "loss": 1.0} | ({"val_loss": 1 / step} if step % 2 else {}) for step in range(1, 702)]
+    lines[350]["val_loss"] = 1e-3
+    found = summary.validations(lines)
+    assert (found["best_loss"], found["best_step"]) == (1e-3, 351)
+    assert [step for step, _ in found["val_losses"]] == list(
+        range(701 - 8 * 87, 702, 8)
+    )  # 351 of them, each fourth
+    assert summary.validations([{"step": 1, "loss": 1.0}]) == {
+        "best_loss": None, "best_step": None, "val_losses": [],
+    }  # fmt: skip
 
 
 @pytest.mark.slow
