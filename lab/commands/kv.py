@@ -3,7 +3,7 @@
 import json
 import shutil
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lab import preset
@@ -15,7 +15,7 @@ from lab.report.cache_table import as_markdown, as_text, disagreeing
 
 if TYPE_CHECKING:
     from lab.config import RunConfig
-    from lab.model.transformer import Architecture, Transformer
+    from lab.model.transformer import Architecture
 
 ATTENTIONS = ("mha", "gqa", "mqa", "mla")
 """Rows where nothing else was asked for."""
@@ -136,36 +136,16 @@ def _facts(variants: list[Variant], batch: int, speed: bool) -> dict[str, Any]:
 
 
 def _row(variant: Variant, batch: int, speed: bool) -> dict[str, Any]:
-    from lab.training.cache_cost import build, cache_bytes, measured_bytes, mha_bytes
+    from lab.commands._throughput import measured
 
     dims = variant.architecture.dims
-    model = build(variant.config, variant.architecture)
-    per_token = cache_bytes(model, dims.max_seq_len)
-    timed = _timed(model, variant, batch) if speed else {}
-    measured = measured_bytes(model, dims.max_seq_len, batch=batch)
     return {
         **({} if variant.preset is None else {"preset": variant.preset}),
         "attention": variant.config.attn.name,
         "n_heads": dims.n_heads,
         "head_dim": dims.head_dim,
         **variant.published,
-        "bytes": per_token,
-        "share": per_token / mha_bytes(dims),
-        "measured_bytes": measured,
-        "measured_mib": measured * batch * dims.max_seq_len * len(model.attention()) / 2**20,
-        **timed,
-    }
-
-
-def _timed(model: "Transformer", variant: Variant, batch: int) -> dict[str, Any]:
-    """What is measured by running it, in the precision asked for."""
-    from lab.training.cache_cost import measure_speed, peak_bytes
-
-    length, precision = variant.architecture.dims.max_seq_len, variant.config.precision
-    return {
-        **asdict(measure_speed(model, length, precision, batch=batch)),
-        "peak_mib": peak_bytes(model, length, precision, batch=batch) / 2**20,
-        "kernel": f"{'+'.join(sorted({attn.path for attn in model.attention()}))} {precision}",
+        **measured(variant.config, variant.architecture, batch=batch, speed=speed),
     }
 
 

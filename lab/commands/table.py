@@ -2,11 +2,15 @@
 
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from lab.commands._claims import with_claims
 from lab.commands._compared import comparison, find
 from lab.commands._parser import Parser
+from lab.commands._throughput import Asked, measure_variants
+from lab.errors import ConfigError
 from lab.paths import runs_dir
 from lab.report.comparison import Comparison
 from lab.report.formats import FORMATS
@@ -14,9 +18,10 @@ from lab.report.lr_table import lr_sensitivity
 from lab.report.main_table import table
 from lab.report.stability_table import stability
 from lab.report.table import as_text
+from lab.report.throughput_table import fails, throughput
 from lab.runs.store import no_collection
 
-TABLES = {"A": "losses and costs", "B": "stability", "C": "learning rates"}
+TABLES = {"A": "losses and costs", "B": "stability", "C": "learning rates", "D": "KV cache and throughput"}
 """The letters, and what each table shows."""
 
 
@@ -30,6 +35,8 @@ def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     words: list[str] = options.paths
     letter = words.pop(0) if words and words[0] in TABLES else "A"
+    asked = Asked(batch=options.batch, context=options.context, prompt=options.prompt)
+    _check(letter, asked)
     paths = [Path(word) for word in words] or [runs_dir()]
     if not words and not paths[0].exists():
         return _no_runs(paths)
@@ -38,11 +45,14 @@ def main(argv: list[str]) -> int:
         print(f"lab table: {file}: not the result of a run, left out", file=sys.stderr)
     if not found.records:
         return _no_runs(paths)
-    made = with_claims(comparison(found, baseline=options.baseline, by=options.by, where=options.where))
-    print(_set(letter, made, options.format))
+    made = comparison(found, baseline=options.baseline, by=options.by, where=options.where)
+    facts = measure_variants(made, asked) if letter == "D" else None
+    print(
+        _set(letter, with_claims(made), options.format) if facts is None else _measured(made, facts, options.format)
+    )
     for line in found.missing:
         print(f"lab table: {line}", file=sys.stderr)
-    return 0
+    return 0 if facts is None else _status(facts)
 
 
 def _set(letter: str, made: Comparison, form: str) -> str:
@@ -55,6 +65,32 @@ def _set(letter: str, made: Comparison, form: str) -> str:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         return as_text(made, width=width)
     return FORMATS[form](table(made))
+
+
+def _check(letter: str, asked: Asked) -> None:
+    """Refuse options that are for another table.
+
+    Raises:
+        ConfigError: names the first.
+    """
+    asked.check()
+    if letter != "D" and asked.given():
+        raise ConfigError(f"{asked.given()[0]} is for table D alone: lab table D")
+
+
+def _measured(made: Comparison, facts: Mapping[str, Any], form: str) -> str:
+    """Table D in its format; for a terminal without quartiles, which would make it too wide."""
+    return FORMATS[form](throughput(made, facts, quartiles=form != "text"))
+
+
+def _status(facts: Mapping[str, Any]) -> int:
+    """1 where a cache is not what its formula says, or nothing could be measured."""
+    rows = facts["rows"]
+    wrong = [row for row in rows if fails(row)]
+    for row in wrong:
+        said = f"{row['measured_bytes']:g} B per token and layer, {row['bytes']:g} by its formula"
+        print(f"lab table: the cache of {row['variant']} is {said}", file=sys.stderr)
+    return int(bool(wrong) or all("reason" in row for row in rows))
 
 
 def _parser() -> Parser:
@@ -87,6 +123,12 @@ def _parser() -> Parser:
         action="append",
         default=[],
         help="leave out runs that have another value there; repeatable",
+    )
+    sizes = parser.add_argument_group("table D, which runs each model with initial weights for seconds")
+    sizes.add_argument("--batch", metavar="N", type=int, help="sequences at once, each with a cache (default: 1)")
+    sizes.add_argument("--context", metavar="N", type=int, help="tokens of a sequence (default: as trained)")
+    sizes.add_argument(
+        "--prompt", metavar="N", type=int, help="tokens before the first that is decoded (default: all but 32)"
     )
     return parser
 

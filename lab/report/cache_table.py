@@ -104,19 +104,19 @@ def _cell(key: str, row: Mapping[str, Any], *, quartiles: bool = False) -> str:
     if isinstance(value, str):
         return value
     if key == "decode_ms":
-        return " / ".join(_digits(value[name]) for name in ("p50", "p95"))
+        return " / ".join(digits(value[name]) for name in ("p50", "p95"))
     if key in SPEED and isinstance(value, Mapping):
-        low, high = map(_digits, value["quartiles"])
-        return _digits(value["tokens_per_s"]) + (f" [{low}–{high}]" if quartiles else "")
+        low, high = map(digits, value["quartiles"])
+        return digits(value["tokens_per_s"]) + (f" [{low}–{high}]" if quartiles else "")
     if key.endswith("share"):
         return f"{100 * value:.1f} %"
     if key == "measured_mib" and row["measured_bytes"] != row["bytes"]:
-        return f"{_digits(value)} fails"
-    return f"{value:,.0f}" if float(value).is_integer() and not key.endswith("mib") else _digits(value)
+        return f"{digits(value)} fails"
+    return f"{value:,.0f}" if float(value).is_integer() and not key.endswith("mib") else digits(value)
 
 
-def _digits(value: float) -> str:
-    """At least three that count."""
+def digits(value: float) -> str:
+    """A number with at least three digits that count."""
     return f"{value:,.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
@@ -133,14 +133,14 @@ def _legend(facts: Mapping[str, Any], quartiles: str) -> list[str]:
     if timed:
         paces = {kind: [row[kind] for row in rows] for kind in ("prefill", "decode", "uncached")}
         fewest = {kind: min(pace["steps"] for pace in found) for kind, found in paces.items()}
-        spread = max(_spread(pace) for found in paces.values() for pace in found)
+        most = max(spread(pace) for found in paces.values() for pace in found)
         entries.append(
             TIMES.format(
                 **facts,
                 **fewest,
                 sequences=sequences,
                 quartiles=quartiles,
-                spread=spread,
+                spread=most,
                 prompt=facts["tokens"] - facts["steps"],
             )
         )
@@ -149,7 +149,7 @@ def _legend(facts: Mapping[str, Any], quartiles: str) -> list[str]:
     return [*entries, (SIZES + MACHINE * timed).format(**facts, heads=heads)]
 
 
-def _spread(pace: Mapping[str, Any]) -> float:
+def spread(pace: Mapping[str, Any]) -> float:
     """Percent of the median that times at the quartiles are off."""
     low, high = pace["quartiles"]
     median = pace["tokens_per_s"]

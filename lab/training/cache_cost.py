@@ -49,8 +49,8 @@ class Speed:
     """All T tokens in one forward that fills a cache."""
     decode: Pace
     """The last tokens before T, one at a time from a cache."""
-    uncached: Pace
-    """The same tokens by a forward over everything before each."""
+    uncached: Pace | None
+    """The same tokens by a forward over everything before each; None where it was not asked for."""
     decode_ms: dict[str, float]
     """Time of a step from a cache that half of them keep, ``p50``, and 95 %, ``p95``."""
 
@@ -102,10 +102,27 @@ def peak_bytes(model: Transformer, n_tokens: int, precision: str, *, batch: int 
         return live.most
 
 
-def measure_speed(model: Transformer, n_tokens: int, precision: str, *, batch: int = 1) -> Speed:
-    """Tokens per second of a model at a length of context."""
+def measure_speed(
+    model: Transformer,
+    n_tokens: int,
+    precision: str,
+    *,
+    batch: int = 1,
+    prompt: int | None = None,
+    without: bool = True,
+) -> Speed:
+    """Tokens per second of a model at a length of context.
+
+    Args:
+        model: on its device.
+        n_tokens: length of the context.
+        precision: of the computation.
+        batch: sequences at once.
+        prompt: tokens before the first that is decoded; None: all but ``decoded_steps``.
+        without: whether decoding without a cache is measured too.
+    """
     ids_BT = _ids(model, batch, n_tokens)
-    first = n_tokens - decoded_steps(n_tokens)
+    first = n_tokens - decoded_steps(n_tokens) if prompt is None else prompt
 
     def prefill() -> Iterator[float]:
         yield _seconds(partial(last_logits, model, ids_BT, model.new_caches(), 0))
@@ -120,11 +137,12 @@ def measure_speed(model: Transformer, n_tokens: int, precision: str, *, batch: i
         yield _seconds(partial(last_logits, model, ids_BT[:, : (first + n_tokens) // 2], None, 0))
 
     with compute_in(precision, model.embedding.weight.device.type):
-        prefilled, decoded, computed = (_repeated(kind) for kind in (prefill, decode, uncached))
+        prefilled, decoded = _repeated(prefill), _repeated(decode)
+        computed = _repeated(uncached) if without else None
     return Speed(
         prefill=_pace(batch * n_tokens, prefilled),
         decode=_pace(batch, decoded),
-        uncached=_pace(batch, computed),
+        uncached=None if computed is None else _pace(batch, computed),
         decode_ms={
             "p50": 1000 * statistics.median(decoded),
             "p95": 1000 * sorted(decoded)[math.ceil(0.95 * len(decoded)) - 1],

@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,7 +47,7 @@ def load_model(folder: RunFolder, *, device: Device = Device.cpu) -> Loaded:
         LabError: the folder is not whole, the run has no checkpoint, or this machine has no such device.
     """
     name = folder.path.name
-    config, result = _config(folder), folder.result_now()
+    config, result = read_config(folder), folder.result_now()
     if result is None:
         raise LabError(f"run {name} has no result.json that can be read in {folder.path}")
     place = resolve(replace(config, device=device)).device
@@ -76,13 +77,26 @@ def _no_weights(folder: RunFolder, config: RunConfig, result: dict[str, Any]) ->
     return f"run {name} keeps no weights{why}: train it again with fresh=true checkpoint.after=weights"
 
 
-def _config(folder: RunFolder) -> RunConfig:
+def past_config(tree: Any) -> RunConfig:
+    """A configuration that a run wrote, of this lab or of an earlier one.
+
+    Raises:
+        ConfigError: it is of another lab.
+    """
+    if isinstance(tree, Mapping) and isinstance(tree.get("track"), Mapping):
+        tree = {**tree, "track": TRACK | tree["track"]}
+    return RunConfig.decode(tree)
+
+
+def read_config(folder: RunFolder) -> RunConfig:
+    """The configuration of a run, as it was trained.
+
+    Raises:
+        LabError: the folder has none that can be read.
+    """
     path = folder.path / "config.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(found, dict) and isinstance(found.get("track"), dict):
-            found["track"] = TRACK | found["track"]
-        return RunConfig.decode(found)
+        return past_config(json.loads(path.read_text(encoding="utf-8")))
     except ConfigError as error:
         raise LabError(f"{path} is not of this lab: {error}") from error
     except (OSError, ValueError) as error:
