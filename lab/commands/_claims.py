@@ -6,7 +6,8 @@ from typing import Any
 
 from lab.report.comparison import Comparison
 from lab.report.effects import Effect, Effects
-from lab.report.variants import IGNORED, Variant, choice, config_of
+from lab.report.settings import IGNORED
+from lab.report.variants import Variant, choice, config_of
 from lab.runs.identity import without
 from lab.study.claims import Claim, Measured, Read, claims, judge
 

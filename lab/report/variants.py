@@ -9,25 +9,18 @@ among its own runs alone. A data file counts as what it holds, not as its path.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from lab.choices import COMBINED
-from lab.runs.identity import NO_EFFECT, SOURCE, without
+from lab.report.settings import WORDS, Part, Parts, combined, part_of
+from lab.runs.identity import SOURCE
 
 Record = Mapping[str, Any]
 """One parsed ``result.json``."""
-
-IGNORED = ("seed", "study_seed", *NO_EFFECT)
-"""Settings, or whole sections, that do not make a variant: seeds, and what cannot change a result."""
-
-WORDS = ("norm", "block", "activation", "attn", "position")
-"""The components that describe a model in words, in that order."""
-
-PRESET = (*WORDS, *COMBINED, "init", "model")
-"""The sections that a preset sets."""
 
 HASHED = ("data", "tokenizer")
 """What is told apart by its hash where the settings are equal."""
@@ -50,24 +43,16 @@ class Variant:
     """Its runs by ascending seed."""
 
 
-@dataclass(frozen=True)
-class _Setting:
-    key: str
-    scope: str
-    """The choice within which this setting is compared; empty: among all."""
-    value: Any
-
-
 @dataclass
 class _Group:
-    settings: tuple[_Setting, ...]
+    parts: tuple[Part, ...]
     hashes: dict[str, str]
     records: list[Record]
 
     @cached_property
-    def source(self) -> str:
+    def source(self) -> tuple[str, ...]:
         """The data and tokenizer settings, as text."""
-        return _canonical(s for s in self.settings if s.key.partition(".")[0] in HASHED)
+        return tuple(part.text for part in self.parts if part.name in HASHED)
 
 
 def variants(records: Iterable[Record], *, in_order: bool = False) -> list[Variant]:
@@ -75,15 +60,19 @@ def variants(records: Iterable[Record], *, in_order: bool = False) -> list[Varia
     records = list(records)
     place = {id(record): number for number, record in enumerate(records)}
     groups = _by_preset(_groups(records))
-    differing = _differing([group.settings for group in groups])
+    differing = _differing(groups)
+    telling = {
+        part: {s.key: s.value for s in part.settings if (s.key, s.scope) in differing}
+        for part in {part for group in groups for part in group.parts}
+    }
     seen = _hashes_seen(groups)
     found = []
     for group in groups:
-        settings = {s.key: s.value for s in group.settings if (s.key, s.scope) in differing}
+        settings = {key: value for part in group.parts for key, value in telling[part].items()}
         marks = {f"{kind}#": group.hashes[kind] for kind in HASHED if len(seen[kind, group.source]) > 1}
         words = [f"{key}={show(value)}" for key, value in settings.items()]
         words += [f"{mark}{short_hash(value)}" for mark, value in marks.items()]
-        runs = tuple(sorted(group.records, key=_replicate))
+        runs = tuple(sorted(group.records, key=replicate))
         label = " ".join(words) or in_words(group.records[0])
         found.append(Variant(label, settings | marks, runs))
     if in_order:
@@ -109,7 +98,7 @@ def in_words(record: Record) -> str:
     names = [(section, choice(record, section)) for section in WORDS]
     words = [f"{section}=none" if name == "none" else name for section, name in names if name]
     for section in COMBINED:
-        words += _combined(config_of(record).get(section))
+        words += combined(config_of(record).get(section))
     return " ".join(words) or "no config"
 
 
@@ -140,27 +129,27 @@ def hash_of(record: Record, kind: str) -> str | None:
     return str(value) if value else None
 
 
-def _replicate(record: Record) -> tuple[int, int]:
+def replicate(record: Record) -> tuple[int, int]:
+    """``seed`` and ``study_seed``: runs of several variants that agree in both may be pairs."""
     config = config_of(record)
     return int(config.get("seed") or 0), int(config.get("study_seed") or 0)
 
 
 def _groups(records: Iterable[Record]) -> list[_Group]:
-    by_config: dict[str, list[Record]] = {}
+    parts = Parts()
+    by_config: dict[tuple[Part, ...], list[Record]] = {}
     for record in records:
-        kept = without(config_of(record), IGNORED) | _source(record)
-        by_config.setdefault(json.dumps(kept, sort_keys=True), []).append(record)
+        by_config.setdefault(parts.of({**config_of(record), **_source(record)}), []).append(record)
     groups = []
-    for text, same in by_config.items():
-        settings = tuple(_settings(json.loads(text)))
+    for key, same in by_config.items():
         by_hash: dict[tuple[str, ...], list[Record]] = {}
         known = {kind: {hash_of(record, kind) for record in same} - {None} for kind in HASHED}
+        # A run that failed before it had hashes belongs to its variant, unless that would be a guess.
+        lone = [next(iter(known[kind])) if len(known[kind]) == 1 else None for kind in HASHED]
         for record in same:
-            # A run that failed before it had hashes belongs to its variant, unless that would be a guess.
-            lone = {kind: next(iter(known[kind])) if len(known[kind]) == 1 else None for kind in HASHED}
-            key = tuple(hash_of(record, kind) or lone[kind] or UNKNOWN for kind in HASHED)
-            by_hash.setdefault(key, []).append(record)
-        groups += [_Group(settings, dict(zip(HASHED, key, strict=True)), runs) for key, runs in by_hash.items()]
+            hashes = (hash_of(record, kind) or one or UNKNOWN for kind, one in zip(HASHED, lone, strict=True))
+            by_hash.setdefault(tuple(hashes), []).append(record)
+        groups += [_Group(key, dict(zip(HASHED, found, strict=True)), runs) for found, runs in by_hash.items()]
     return groups
 
 
@@ -169,12 +158,11 @@ def _by_preset(groups: list[_Group]) -> list[_Group]:
     presets = [str(config_of(group.records[0]).get("preset") or "none") for group in groups]
     if len(set(presets)) < 2:
         return groups
+    made: dict[tuple[Part, str], Part] = {}
+    first = {preset: part_of("preset", preset) for preset in presets}
     for group, preset in zip(groups, presets, strict=True):
-        own = (
-            replace(s, scope=f"preset={preset} {s.scope}") if s.key.partition(".")[0] in PRESET else s
-            for s in group.settings
-        )
-        group.settings = (_Setting("preset", "", preset), *own)
+        own = [made.get((p, preset)) or made.setdefault((p, preset), p.within(preset)) for p in group.parts]
+        group.parts = (first[preset], *own)
     return groups
 
 
@@ -186,74 +174,24 @@ def _source(record: Record) -> dict[str, Any]:
     return {"init_from": short_hash(str(start.get("variant"))), "init_from_pool": start.get("pool")}
 
 
-def _canonical(settings: Iterable[_Setting]) -> str:
-    return json.dumps(sorted((s.key, s.scope, json.dumps(s.value, sort_keys=True)) for s in settings))
-
-
-def _settings(config: Mapping[str, Any]) -> Iterator[_Setting]:
-    """All settings that may make a variant: components first, then sections, then single settings."""
-    sections = [s for s in config if s not in IGNORED]
-    order = [*WORDS, *COMBINED]
-    sections.sort(key=lambda s: (not isinstance(config[s], Mapping), order.index(s) if s in order else len(order)))
-    for section in sections:
-        part = config[section]
-        if not isinstance(part, Mapping):
-            yield _Setting(section, "", part)
-        elif section in COMBINED:
-            yield _Setting(section, "", _combined(part))
-            for name in _combined(part):
-                yield _Setting(section, f"{section}.{name}", True)
-                yield from _leaves(_inside(part[name]), f"{section}.{name}", f"{section}.{name}")
-        elif isinstance(part.get("name"), str):
-            yield _Setting(section, "", part["name"])
-            yield _Setting(section, f"{section}={part['name']}", True)
-            yield from _leaves(_inside(part), section, f"{section}={part['name']}")
-        else:
-            yield from _leaves(part, section, "")
-
-
-def _combined(part: Any) -> list[str]:
-    """The choices of a section in which several apply at once, sorted, without ``none``."""
-    return sorted(name for name in part if name != "none") if isinstance(part, Mapping) else []
-
-
-def _inside(component: Any) -> Any:
-    """A component without its name, which is compared as the choice of its section."""
-    return {k: v for k, v in component.items() if k != "name"} if isinstance(component, Mapping) else component
-
-
-def _leaves(part: Any, key: str, scope: str) -> Iterator[_Setting]:
-    if not isinstance(part, Mapping):
-        yield _Setting(key, scope, part)
-        return
-    for name, value in part.items():
-        yield from _leaves(value, f"{key}.{name}", scope)
-
-
-def _differing(groups: Sequence[Sequence[_Setting]]) -> set[tuple[str, str]]:
+def _differing(groups: Sequence[_Group]) -> set[tuple[str, str]]:
     """The (key, scope) pairs that do not have one and the same value in all groups of that scope."""
-    values: dict[tuple[str, str], list[str]] = {}
-    members: dict[str, int] = {}
-    for group in groups:
-        for scope in {s.scope for s in group} | {""}:
-            members[scope] = members.get(scope, 0) + 1
-        for s in group:
-            values.setdefault((s.key, s.scope), []).append(_said(s.value))
-    return {
-        (key, scope) for (key, scope), found in values.items() if len(set(found)) > 1 or len(found) < members[scope]
-    }
-
-
-def _said(value: Any) -> str:
-    """A value as text that no other value has; numbers and words, of which there are most, the quick way."""
-    return (
-        repr(value) if isinstance(value, (str, int, float)) or value is None else json.dumps(value, sort_keys=True)
+    shared = Counter(part for group in groups for part in group.parts)
+    members = Counter(
+        scope for group in groups for scope in frozenset({""}).union(*(p.scopes for p in group.parts))
     )
+    values: dict[tuple[str, str], set[str]] = {}
+    having: Counter[tuple[str, str]] = Counter()
+    for part, n in shared.items():
+        for key, said in part.said:
+            values.setdefault(key, set()).add(said)
+            having[key] += n
+    return {key for key, found in values.items() if len(found) > 1 or having[key] < members[key[1]]}
 
 
-def _hashes_seen(groups: Iterable[_Group]) -> dict[tuple[str, str], set[str]]:
+def _hashes_seen(groups: Iterable[_Group]) -> dict[tuple[str, tuple[str, ...]], set[str]]:
     """By kind, and by data and tokenizer settings, the hashes that occur."""
-    seen: dict[tuple[str, str], set[str]] = {}
+    seen: dict[tuple[str, tuple[str, ...]], set[str]] = {}
     for group in groups:
         for kind in HASHED:
             seen.setdefault((kind, group.source), set()).update({group.hashes[kind]} - {UNKNOWN})
