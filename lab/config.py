@@ -144,6 +144,8 @@ class Plain:
     """The run to take initial weights from: an id, its beginning, or a path; null: all are drawn."""
     init_from_pool: Pool = Pool.mean
     """Where that run has more key/value heads: their ``mean`` in each group, or the ``first``."""
+    compile: bool | None = False
+    """Whether the model is compiled; null: by the length of the run, see ``lab.training.compiled``."""
 
     def __post_init__(self) -> None:
         check_number("seed", self.seed, least=0)

@@ -26,6 +26,9 @@ NO_EFFECT = (
 """Keys that cannot change a result, or have left their mark elsewhere: ``data.file`` in the hash of what it holds,
 a preset in choices and values, a match in the feed-forward width."""
 
+YOUNGER = {"compile": False}
+"""Keys younger than some runs, and what those were trained with: at that value they do not count."""
+
 SOURCE = ("init_from", "init_from_pool")
 """Keys that count by what they stand for: another run's id, the step of its weights, what was done to them."""
 
@@ -37,7 +40,8 @@ def run_id(
 
     ``source`` is what ``init_from`` stands for; None where weights are drawn.
     """
-    kept = without(config, (*NO_EFFECT, *SOURCE))
+    old = tuple(key for key, value in YOUNGER.items() if config.get(key) == value)
+    kept = without(config, (*NO_EFFECT, *SOURCE, *old))
     parts: dict[str, Any] = {"format": FORMAT, "config": kept, "data": data_hash, "tokenizer": tokenizer_hash}
     if source is not None:
         parts["source"] = source

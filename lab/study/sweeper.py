@@ -33,7 +33,7 @@ WAIT_S = 1.0
 STAND_IN = {"status": "done", "final_loss": 1.0, "early_loss": 1.0, "bits_per_byte": 1.0}
 """A result for the preview of a script, in which nothing is trained."""
 
-RESOLVED = ("device", "precision", "threads", "attn_path")
+RESOLVED = ("device", "precision", "threads", "attn_path", "compile")
 """Settings of a run that depend on the machine where they are null or ``auto``."""
 
 log = logging.getLogger(__name__)

@@ -71,7 +71,7 @@ class Evaluator:
             x_BT = self.x_WT[first : first + self.rows].to(self.device)
             y_BT = self.y_WT[first : first + self.rows].to(self.device)
             with compute_in(self.precision, self.device):
-                hidden_BTD, _ = model(x_BT)
+                hidden_BTD, _ = model.forward(x_BT)  # never compiled
                 nats += token_loss(model, hidden_BTD, y_BT, denominator=1).nats.cpu()
                 if by_token is not None:
                     by_token.append(token_nats(model, hidden_BTD, y_BT).cpu())

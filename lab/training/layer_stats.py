@@ -110,7 +110,7 @@ def probe(model: Transformer, x_BT: Tensor, y_BT: Tensor) -> Line:
                 stack.callback(_keep_output(block, blocks).remove)
                 if isinstance(block.attn, SoftmaxAttention):
                     stack.enter_context(_watched(block.attn, partial(_attention, block.attn, attended, blocks)))
-            hidden_BTD, _ = model(x_BT)
+            hidden_BTD, _ = model.forward(x_BT)  # never compiled
             loss = token_loss(model, hidden_BTD, y_BT, denominator=y_BT.numel()).objective
             first, last = torch.autograd.grad(loss, (blocks[0], blocks[-1]), allow_unused=True)
     finally:

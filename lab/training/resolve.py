@@ -8,6 +8,7 @@ import torch
 from lab.config import AttnPath, Device, Precision, RunConfig
 from lab.errors import ConfigError
 from lab.model.attention_path import choose
+from lab.training.compiled import chosen
 
 
 def resolve(config: RunConfig, *, here: bool = True) -> RunConfig:
@@ -17,7 +18,7 @@ def resolve(config: RunConfig, *, here: bool = True) -> RunConfig:
     there ``auto`` makes bf16.
 
     Raises:
-        ConfigError: a device is asked for that this machine does not have.
+        ConfigError: a device or a compiler is asked for that this machine does not have.
     """
     elsewhere = not here and not is_here(config.device)
     device = config.device if elsewhere else resolve_device(config.device)
@@ -29,7 +30,8 @@ def resolve(config: RunConfig, *, here: bool = True) -> RunConfig:
     if path is AttnPath.auto:
         path = AttnPath(choose(device=device, precision=precision, seq_len=config.model.max_seq_len))
     threads = config.threads if config.threads is not None else usable_cores()
-    return replace(config, device=device, precision=precision, attn_path=path, threads=threads)
+    compiles = chosen(config.compile, device=device, steps=config.train.steps, here=not elsewhere)
+    return replace(config, device=device, precision=precision, attn_path=path, threads=threads, compile=compiles)
 
 
 def is_here(device: Device) -> bool:

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 
 from lab.config import RunConfig
 from lab.model.transformer import Architecture, Transformer
+from lab.training.compiled import compile_model
 from lab.training.layer_stats import LayerStats
 
 
@@ -52,6 +53,8 @@ def new_state(config: RunConfig, architecture: Architecture) -> TrainState:
     model = architecture.build(study_seed=config.study_seed, seed=config.seed).to(config.device.value)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(architecture.attn.trains(name))
+    if config.compile:
+        compile_model(model)
     return TrainState(model=model, optimizer=_optimizer(config, architecture, model), step=0)
 
 

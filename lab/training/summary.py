@@ -68,6 +68,7 @@ def opening(config: RunConfig, model: Transformer, tokens: TokenSet, batches: Ba
         "tokens": steps * config.train.batch_size * config.model.max_seq_len,
         "epochs": batches.epochs(steps),
         "tokens_per_s": None,
+        "compile_s": None,
         "peak_memory_mib": None,
         "threads": config.threads,
         "attention_path": sorted({attn.path for attn in model.attention()}),
@@ -114,6 +115,7 @@ def closing(config: RunConfig, folder: RunFolder, outcome: Outcome) -> dict[str,
         "layers": layers_summary(config, folder, len(lines)),
         "clipped_share": None if clip is None else sum(norm > clip for norm in grad_norm) / len(grad_norm),
         "tokens_per_s": tokens_per_step / statistics.median(wall_s) if wall_s else None,
+        "compile_s": sum(wall_s[:1]) - statistics.median(wall_s) if config.compile and wall_s else None,
     }
 
 
@@ -273,9 +275,10 @@ def closing_lines(result: dict[str, Any]) -> list[str]:
         "" if result["clipped_share"] is None else f" · clipped {100 * result['clipped_share']:.0f} % of steps"
     )
     speed = "unknown" if result["tokens_per_s"] is None else f"{result['tokens_per_s']:,.0f}"
+    compiled = f" (compiled in {result['compile_s']:.1f} s)" if result.get("compile_s") is not None else ""
     return [
         f"done: val loss {result['final_loss']:.4f} nats/token (early {result['early_loss']:.4f}), "
         f"{result['bits_per_byte']:.4f} bits per byte",
-        f"{speed} tokens/s · spikes {found['loss']['spikes']} loss, {found['grad_norm']['spikes']} gradient norm, "
-        f"{spikes.LOCAL}{clipped}",
+        f"{speed} tokens/s{compiled} · spikes {found['loss']['spikes']} loss, "
+        f"{found['grad_norm']['spikes']} gradient norm, {spikes.LOCAL}{clipped}",
     ]

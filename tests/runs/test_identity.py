@@ -7,7 +7,7 @@ from enum import Enum
 
 import pytest
 
-from lab.runs.identity import NO_EFFECT, SOURCE, run_id, without
+from lab.runs.identity import NO_EFFECT, SOURCE, YOUNGER, run_id, without
 from lab.training.plan import plan
 
 OVERRIDES = (
@@ -93,6 +93,13 @@ def test_another_runs_weights_count_by_what_they_are(config):
     ]
     assert len(set(ids)) == 5
     assert identity(without(values, SOURCE)) == ids[0]  # as before there were such keys
+
+
+def test_a_younger_key_counts_only_beside_what_older_runs_were_trained_with(config):
+    values = plan(config()).config.as_dict()
+    assert YOUNGER == {"compile": False}
+    assert values["compile"] is False
+    assert identity(without(values, tuple(YOUNGER))) == identity(values)
 
 
 def test_order_of_keys_does_not_count(config):
