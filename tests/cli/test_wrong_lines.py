@@ -137,6 +137,7 @@ WRONG = [
 ELSEWHERE = [
     ("command", "trian", 2, ["unknown command 'trian'", "explain", "did you mean 'train'?"]),
     ("format", "table --format jsn", 2, ["--format 'jsn'", "text, markdown, latex", "did you mean 'json'?"]),
+    ("sizes", "table B --context 9", 1, ["--context is for table D alone"]),
     ("path", "table /nowhere", 1, ["/nowhere"]),
     ("subcommand", "data lst", 2, ["'lst'", "did you mean 'list'?"]),
     ("explain-option", "explain --fromat json", 2, ["'--fromat'", "did you mean '--format'?"]),
