@@ -1,12 +1,12 @@
 """The variants of a table with their baseline: rows, effects, notes, and the numbers behind them."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lab.errors import ConfigError
 from lab.report.effects import Effects, Stats, effects
+from lab.report.grid import strict
 from lab.report.notes import footer, reasons, warnings
 from lab.report.rows import Row, number, one_a_seed, rows_of, within
 from lab.report.variants import Record, Variant, config_of, hash_of, show
@@ -53,12 +53,12 @@ class Comparison:
             "reasons": reasons(self.records),
             "warnings": warnings(self.records, self.rows),
         }
-        made: dict[str, Any] = _strict(found)
+        made: dict[str, Any] = strict(found)
         return made
 
     def per_seed(self) -> list[dict[str, Any]]:
         """One flat record a variant and seed."""
-        return [_strict(line) for line in self._per_seed()]
+        return [strict(line) for line in self._per_seed()]
 
     def _per_seed(self) -> Iterator[dict[str, Any]]:
         found = {row.label: row.differences for row in self.effects.rows} if self.effects else {}
@@ -191,12 +191,3 @@ def _effects(found: Effects) -> dict[str, Any]:
 
 def _contrast(found: Contrast | None) -> dict[str, Any] | None:
     return None if found is None else asdict(found)
-
-
-def _strict(value: Any) -> Any:
-    """With null in the place of what is not finite, which JSON cannot say."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _strict(part) for key, part in value.items()}
-    return [_strict(part) for part in value] if isinstance(value, (list, tuple)) else value

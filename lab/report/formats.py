@@ -8,6 +8,10 @@ import re
 from collections.abc import Callable, Sequence
 
 from lab.report.grid import Grid
+from lab.report.panels import panels, text
+
+PAGE = 120
+"""Characters of a cell that a panel of a LaTeX table holds: as many as fit a page in its small type."""
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -31,6 +35,7 @@ _LATEX = {
     "–": "--",
     "…": r"\ldots{}",
     "²": r"$^2$",
+    "√": r"$\surd$",
     "→": r"$\to$",
     "∞": r"$\infty$",
     "[": "{[}",
@@ -42,47 +47,49 @@ _LATEX = {
 """What LaTeX would not print as it stands."""
 
 
-def text(grid: Grid) -> str:
-    """For a terminal, a pipe or a draft: columns set with blanks."""
-    heads = [column.header.split("\n") for column in grid.columns]
-    tall = max(map(len, heads), default=0)
-    above = [["" if i < tall - len(h) else h[i - tall + len(h)] for h in heads] for i in range(tall)]
-    widths = [
-        max([len(line[i]) for line in above] + [len(row[i]) for row in grid.rows]) for i in range(len(grid.columns))
-    ]
-
-    def line(cells: Sequence[str]) -> str:
-        sides = zip(cells, widths, grid.columns, strict=True)
-        return "  ".join(c.ljust(w) if column.left else c.rjust(w) for c, w, column in sides).rstrip()
-
-    body = [*map(line, above), "─" * (sum(widths) + 2 * max(len(widths) - 1, 0)), *map(line, grid.rows)]
-    return "\n".join([grid.title, "", *body, *(["", *grid.notes] if grid.notes else [])])
-
-
 def markdown(grid: Grid) -> str:
     """A pipe table as GitHub reads it; what could be markup is escaped."""
 
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(map(_marked, cells))} |"
 
-    rule = "|".join(" :-- " if column.left else " --: " for column in grid.columns)
-    lines = [f"**{_marked(grid.title)}**", "", line([_flat(c.header) for c in grid.columns]), f"|{rule}|"]
-    lines += map(line, grid.rows)
+    lines: list[str] = []
+    for block in grid.blocks:
+        rule = "|".join(" :-- " if column.left else " --: " for column in block.columns)
+        lines += [*([""] if lines else []), f"**{_marked(block.title)}**", ""]
+        lines += [line([_flat(c.header) for c in block.columns]), f"|{rule}|", *map(line, block.rows)]
     return "\n".join([*lines, *(part for note in grid.notes for part in ("", _marked(note)))])
 
 
 def latex(grid: Grid) -> str:
-    r"""A ``table`` for ``\usepackage{booktabs}``; its notes stand below, in small type."""
-
-    def line(cells: Sequence[str]) -> str:
-        return f"{' & '.join(map(tex, cells))} \\\\"
-
+    r"""A ``table*`` for ``\usepackage{booktabs}``, in panels as wide as a page; its notes stand below."""
     lines = [
         "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}",
-        r"\begin{table}",
+        r"\begin{table*}",
         r"\centering",
+        r"\scriptsize",
+        r"\setlength{\tabcolsep}{4pt}",
         f"\\caption{{{tex(grid.title)}}}",
-        f"\\begin{{tabular}}{{{''.join('l' if column.left else 'r' for column in grid.columns)}}}",
+    ]
+    for block in grid.blocks:
+        if block is not grid:
+            lines += [r"\par\medskip", f"{tex(block.title)}", r"\par\smallskip"]
+        for n, panel in enumerate(panels(block, PAGE)):
+            lines += [*([r"\par\medskip"] if n else []), *_tabular(block, [0, *panel])]
+    if grid.notes:
+        notes = " \\\\\n".join(map(tex, grid.notes))
+        lines += [r"\par\smallskip", r"\begin{minipage}{\linewidth}", notes, r"\end{minipage}"]
+    return "\n".join([*lines, r"\end{table*}"])
+
+
+def _tabular(grid: Grid, shown: Sequence[int]) -> list[str]:
+    """Some columns of a grid."""
+
+    def line(cells: Sequence[str]) -> str:
+        return f"{' & '.join(tex(cells[n]) for n in shown)} \\\\"
+
+    return [
+        f"\\begin{{tabular}}{{{''.join('l' if grid.columns[n].left else 'r' for n in shown)}}}",
         r"\toprule",
         line([_flat(column.header) for column in grid.columns]),
         r"\midrule",
@@ -90,32 +97,25 @@ def latex(grid: Grid) -> str:
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    if grid.notes:
-        notes = " \\\\\n".join(map(tex, grid.notes))
-        lines += [
-            "",
-            r"\par\smallskip",
-            r"\begin{minipage}{\linewidth}",
-            f"\\footnotesize {notes}",
-            r"\end{minipage}",
-        ]
-    return "\n".join([*lines, r"\end{table}"])
 
 
 def as_html(grid: Grid) -> str:
-    """A ``table`` element, to stand in a page."""
+    """A ``table`` element a block, to stand in a page."""
+    lines = ["<figure>", *(line for block in grid.blocks for line in _table(block))]
+    if grid.notes:
+        lines.append(f"<figcaption>{'<br>'.join(map(html.escape, grid.notes))}</figcaption>")
+    return "\n".join([*lines, "</figure>"])
 
+
+def _table(grid: Grid) -> list[str]:
     def cells(tag: str, values: Sequence[str]) -> str:
         sides = (' class="left"' if column.left else "" for column in grid.columns)
         parts = (f"<{tag}{side}>{html.escape(v)}</{tag}>" for side, v in zip(sides, values, strict=True))
         return f"<tr>{''.join(parts)}</tr>"
 
     head = cells("th", [_flat(column.header) for column in grid.columns]).replace("<th", '<th scope="col"')
-    lines = ["<figure>", "<table>", f"<caption>{html.escape(grid.title)}</caption>", f"<thead>{head}</thead>"]
-    lines += ["<tbody>", *(cells("td", row) for row in grid.rows), "</tbody>", "</table>"]
-    if grid.notes:
-        lines.append(f"<figcaption>{'<br>'.join(map(html.escape, grid.notes))}</figcaption>")
-    return "\n".join([*lines, "</figure>"])
+    lines = ["<table>", f"<caption>{html.escape(grid.title)}</caption>", f"<thead>{head}</thead>"]
+    return [*lines, "<tbody>", *(cells("td", row) for row in grid.rows), "</tbody>", "</table>"]
 
 
 def as_csv(grid: Grid) -> str:

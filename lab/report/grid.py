@@ -1,8 +1,12 @@
 """A table before it is set in a format: columns, cells as text, notes, and the numbers behind them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+NONE = "–"
+"""In the place of a number that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,6 +17,8 @@ class Column:
     """With its unit; a line break is where it may be broken."""
     left: bool = False
     """Set to the left, as words are; numbers are set to the right."""
+    group: str = ""
+    """Neighbours of one group stay together where a table is too wide for one panel; empty: by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +28,13 @@ class Grid:
     title: str
     """What it shows, in a few words."""
     columns: Sequence[Column]
+    """The first names the rows, and is repeated where the others are set in several panels."""
     rows: Sequence[Sequence[str]]
-    """Cells in the order of the columns; a number that is not known is an en dash."""
+    """Cells in the order of the columns; a number that is not known is ``NONE``."""
+    below: Sequence["Grid"] = ()
+    """Blocks with rows or columns of their own, of the same runs; of these only title, columns and rows count."""
     notes: Sequence[str] = ()
-    """Lines below: what ± means, which test was run, what the rows share, warnings."""
+    """Lines below: what ± means, which test was run, what the rows share, warnings; to be broken at `` · ``."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """All numbers by name, values of each seed among them, for JSON; nothing but finite numbers, text and null."""
     per_seed: Sequence[Mapping[str, Any]] = ()
@@ -34,3 +43,17 @@ class Grid:
     def __post_init__(self) -> None:
         width = len(self.columns)
         assert all(len(row) == width for row in self.rows), f"{self.title}: a row has not {width} cells"
+
+    @property
+    def blocks(self) -> tuple["Grid", ...]:
+        """This one and those below it."""
+        return (self, *self.below)
+
+
+def strict(value: Any) -> Any:
+    """A value with null in the place of what is not finite, which JSON cannot say."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: strict(part) for key, part in value.items()}
+    return [strict(part) for part in value] if isinstance(value, (list, tuple)) else value

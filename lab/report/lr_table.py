@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lab.report.cache_table import NONE
-from lab.report.grid import Column, Grid
+from lab.report.grid import NONE, Column, Grid, strict
 from lab.report.pairs import Seed, side_of
 from lab.report.rows import within
 from lab.report.variants import Variant, config_of, in_words, show
@@ -57,7 +56,7 @@ def lr_sensitivity(variants: Sequence[Variant], *, baseline: int = 0) -> Grid:
         curve = lr_curve(list(arm.by_lr), arm.losses(), loss_0=arm.loss_0)
         delta = None if n == base else _difference(arm, arms[base])
         rows.append(_cells(arm, curve, grid, delta))
-        data.append({"variant": arm.label, **_strict(asdict(curve)), "loss_0": arm.loss_0, "delta": delta})
+        data.append({"variant": arm.label, **strict(asdict(curve)), "loss_0": arm.loss_0, "delta": delta})
     headers = ["\nvariant", *(f"loss at\n{show(lr)}" for lr in grid), "\nLR*", "\nedge", "\nloss* ± sd"]
     headers += ["sensitivity\n[95%]", "usable\noctaves", "first diverging\nLR", "Δ sensitivity\n[95%]"]
     return Grid(
@@ -169,8 +168,3 @@ def _per_seed(arms: Sequence[_Arm]) -> list[dict[str, Any]]:
         for lr, losses in arm.by_lr.items()
         for (seed, study), loss in losses.items()
     ]
-
-
-def _strict(values: dict[str, Any]) -> dict[str, Any]:
-    """With null for what is not finite."""
-    return values | {"means": [mean if math.isfinite(mean) else None for mean in values["means"]]}

@@ -1,11 +1,12 @@
-"""Table A: what each variant costs, the losses it reached, and how it compares with the baseline."""
+"""Table A: what each variant costs, the losses it reached, how it compares; then other measures."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from lab.report.cache_table import NONE
 from lab.report.comparison import Comparison
 from lab.report.effects import Effect, Effects
-from lab.report.grid import Column, Grid
+from lab.report.further import further
+from lab.report.grid import NONE, Column, Grid
 from lab.report.notes import reasons, si, warnings
 from lab.report.rows import Row
 
@@ -13,30 +14,39 @@ from lab.report.rows import Row
 def table(comparison: Comparison) -> Grid:
     """The grid; the columns of effects only where there is something to compare."""
     rows, found = comparison.rows, comparison.effects
-    bodies = [[form(row) for row in rows] for form in _CELLS.values()]
-    columns = [Column(header=header, left=header == "variant") for header in _CELLS]
+    columns, bodies = [], []
+    for spec in _SPECS:
+        cells = spec.cells(rows)
+        if spec.always or any(cell not in ("", NONE, "0") for cell in cells):
+            columns.append(Column(header=spec.header, left=spec.left, group=spec.group))
+            bodies.append(cells)
     if found is not None:
-        for header, cells in effect_columns(found, comparison.published).items():
-            columns.append(Column(header=header, left=header.strip() in ("verdict", "claim")))
-            bodies.append([cells.get(row.variant, NONE) for row in rows])
-    notes = [" · ".join(pieces) for pieces in comparison.notes()]
+        published = comparison.published
+        for header, by_label in effect_columns(found, published).items():
+            group = "claims" if header.strip() in published else "effect"
+            columns.append(Column(header=header, left=header.strip() in ("verdict", "claim"), group=group))
+            bodies.append([by_label.get(row.variant, NONE) for row in rows])
+    more, data, per_seed = further(comparison)
+    shared, read, *tested = (" · ".join(pieces) for pieces in comparison.notes())
+    notes = [shared, read, *more.notes, *tested]
     notes += reasons(comparison.records)
     notes += [f"warning: {line}" for line in warnings(comparison.records, rows)]
     return Grid(
         title="Losses and costs",
         columns=columns,
         rows=list(zip(*bodies, strict=True)),
+        below=[more],
         notes=notes,
-        data=comparison.data(),
-        per_seed=comparison.per_seed(),
+        data={**comparison.data(), **data},
+        per_seed=[{**line, **also} for line, also in zip(comparison.per_seed(), per_seed, strict=True)],
     )
 
 
 def effect_columns(found: Effects, published: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
     """Cells by label of the row, by header in two lines; what was published comes last."""
     sides: dict[str, Callable[[Effect], str]] = {
-        f"Δ {_METRICS.get(found.metric, found.metric)}\n[{100 * (1 - found.stats.alpha):g}% family]": _difference,
-        "\np Holm": lambda row: NONE if row.p is None else f"{row.p:.3f}" if row.p >= 0.001 else "<0.001",
+        f"Δ {METRICS.get(found.metric, found.metric)}\n[{100 * (1 - found.stats.alpha):g}% family]": _difference,
+        "\np Holm": lambda row: p_said(row.p),
         "\nwins": lambda row: NONE if row.wins is None else f"{row.wins}/{row.pairs}",
         "\nMDE": lambda row: NONE if row.mde is None else f"{row.mde:.4f}",
         "\nverdict": said,
@@ -56,38 +66,73 @@ def said(row: Effect) -> str:
     return ", ".join(marks)
 
 
+def p_said(p: float | None) -> str:
+    """A p in three decimals."""
+    return NONE if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
+def with_interval(mean: float, interval: tuple[float, float]) -> str:
+    """A difference and its interval, in nats."""
+    return "{:+.4f} [{:+.4f}, {:+.4f}]".format(mean, *interval)
+
+
 def _difference(row: Effect) -> str:
     if row.contrast is None:
         known = list(row.differences.values())
         return f"{sum(known) / len(known):+.4f}" if known else NONE
-    low, high = row.contrast.family_interval
-    return f"{row.contrast.mean:+.4f} [{low:+.4f}, {high:+.4f}]"
+    return with_interval(row.contrast.mean, row.contrast.family_interval)
 
 
-def _known(value: float | None, form: Callable[[float], str]) -> str:
-    return NONE if value is None else form(value)
+METRICS = {"final_loss": "final", "early_loss": "early", "bits_per_byte": "bits/byte"}
+"""Metrics in a word, for the head of a column."""
+
+
+@dataclass(frozen=True)
+class _Spec:
+    header: str
+    cells: Callable[[Sequence[Row]], list[str]]
+    group: str
+    always: bool = True
+    """False: shown only if some row has something to show."""
+    left: bool = False
+
+
+def _each(form: Callable[[Row], str]) -> Callable[[Sequence[Row]], list[str]]:
+    return lambda rows: [form(row) for row in rows]
+
+
+def _sized(value: Callable[[Row], float | None]) -> Callable[[Sequence[Row]], list[str]]:
+    """Numbers, each with what it is more than the first row's, where it is."""
+
+    def cells(rows: Sequence[Row]) -> list[str]:
+        values = [value(row) for row in rows]
+        base = values[0]
+        return [
+            NONE
+            if one is None
+            else si(one) + (f" ({100 * (one / base - 1):+.1f}%)" if base and one != base else "")
+            for one in values
+        ]
+
+    return cells
 
 
 def _loss(mean: float | None, sd: float | None) -> str:
     return NONE if mean is None else f"{mean:.4f}" + ("" if sd is None else f" ± {sd:.4f}")
 
 
-def _params(row: Row) -> str:
-    more = row.params_difference
-    return _known(row.params, si) + (f" ({more:+.1f}%)" if more else "")
-
-
-_METRICS = {"final_loss": "final", "early_loss": "early", "bits_per_byte": "bits/byte"}
-
-_CELLS: dict[str, Callable[[Row], str]] = {
-    "variant": lambda row: row.variant,
-    "ok/n": lambda row: f"{row.done}/{row.asked}",
-    "params\nnon-emb": lambda row: _known(row.params_non_embedding, si),
-    "params": _params,
-    "FLOPs/\ntoken": lambda row: _known(row.flops_per_token, si),
-    "tokens/s": lambda row: _known(row.tokens_per_s, si),
-    "early loss": lambda row: _loss(row.early_loss, row.early_loss_sd),
-    "final loss": lambda row: _loss(row.final_loss, row.final_loss_sd),
-    "bits/\nbyte": lambda row: _known(row.bits_per_byte, "{:.4f}".format),
-    "diverged": lambda row: str(row.diverged),
-}
+_SPECS = (
+    _Spec("\nvariant", _each(lambda row: row.variant), "", left=True),
+    _Spec("params\nnon-emb", _sized(lambda row: row.params_non_embedding), "cost"),
+    _Spec("\nparams", _sized(lambda row: row.params), "cost"),
+    _Spec("FLOPs/\ntoken", _sized(lambda row: row.flops_per_token), "cost"),
+    _Spec("tokens\n/s", _each(lambda row: NONE if row.tokens_per_s is None else si(row.tokens_per_s)), "cost"),
+    _Spec("early\nloss", _each(lambda row: _loss(row.early_loss, row.early_loss_sd)), "loss"),
+    _Spec("final\nloss", _each(lambda row: _loss(row.final_loss, row.final_loss_sd)), "loss"),
+    _Spec("\nok/n", _each(lambda row: f"{row.done}/{row.asked}"), "loss"),
+    _Spec("\nfailed", _each(lambda row: str(row.failed)), "loss", always=False),
+    _Spec("\ndiverged", _each(lambda row: str(row.diverged)), "loss", always=False),
+    _Spec("\npartial", _each(lambda row: str(row.partial)), "loss", always=False),
+    _Spec("\nrunning", _each(lambda row: str(row.running)), "loss", always=False),
+    _Spec("\nnote", _each(lambda row: ", ".join(row.flags)), "loss", always=False, left=True),
+)

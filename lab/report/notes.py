@@ -26,6 +26,7 @@ def footer(records: Sequence[Record], rows: Sequence[Row]) -> list[list[str]]:
         _names("{}", (config_of(record).get("device") for record in records)),
         _names("{}", (config_of(record).get("precision") for record in records)),
         _names("threads {}", (config_of(record).get("threads") for record in records)),
+        _commits(records),
         _matched(records),
     ]
     read = [
@@ -34,6 +35,13 @@ def footer(records: Sequence[Record], rows: Sequence[Row]) -> list[list[str]]:
         f"spikes {LOCAL}: count/counted steps",
     ]
     return [[piece for piece in line if piece] for line in (shared, read)]
+
+
+def _commits(records: Iterable[Record]) -> str:
+    """What the runs were trained with, or of how many commits."""
+    envs = [env for record in records if isinstance(env := record.get("env"), Mapping)]
+    found = {str(env["commit"]) for env in envs if env.get("commit")}
+    return f"commit {found.pop()}" if len(found) == 1 else f"{len(found)} commits" if found else ""
 
 
 def _matched(records: Sequence[Record]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.report.rows import number, one_a_seed
-from lab.report.variants import Record, Variant, config_of
+from lab.report.variants import Record, Variant, replicate
 
 Seed = tuple[int, int]
 """``seed`` and ``study_seed``: runs that agree in both may be a pair."""
@@ -64,13 +64,8 @@ def _drawn(tensors: Any) -> dict[str, str]:
 
 def side_of(variant: Variant, metric: str) -> Side:
     """The runs of a variant by seed, one a seed."""
-    runs = {_seed(record): record for record in one_a_seed(variant.records)}
+    runs = {replicate(record): record for record in one_a_seed(variant.records)}
     return Side(variant.label, runs, {seed: _value(record, metric) for seed, record in runs.items()})
-
-
-def _seed(record: Record) -> Seed:
-    config = config_of(record)
-    return int(config.get("seed") or 0), int(config.get("study_seed") or 0)
 
 
 def _value(record: Record, metric: str) -> float | None:

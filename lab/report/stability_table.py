@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lab.report.cache_table import NONE
-from lab.report.grid import Column, Grid
+from lab.report.grid import NONE, Column, Grid
 from lab.report.pairs import are_paired, side_of
 from lab.report.rows import ENDED, number, one_a_seed, within
 from lab.report.variants import Record, Variant, config_of, show

@@ -163,7 +163,7 @@ def test_default_is_the_outputs_folder(runs, capsys, monkeypatch):
 def test_text(runs, capsys):
     assert table.main([str(runs)]) == 0
     out, err = capsys.readouterr()
-    (row,) = (line for line in out.splitlines() if line.startswith("norm=rmsnorm "))
+    row, _ = (line for line in out.splitlines() if line.startswith("norm=rmsnorm "))
     assert "3.0150 ± 0.0071" in row
     assert err == ""
 

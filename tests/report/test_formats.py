@@ -20,6 +20,7 @@ GRID = Grid(
     title="Losses & more",
     columns=[Column(header="variant", left=True), Column(header="final\nloss"), Column(header="bits/\nbyte")],
     rows=[["baseline", "3.2", "–"], [HOSTILE, "3.25 ± 0.01", "1.5"], ["[0.1, 0.2]", "1", "2"]],
+    below=[Grid(title="<i>below</i>", columns=[Column(header="name", left=True)], rows=[[HOSTILE], ["b"], ["c"]])],
     notes=["± sd of seeds", HOSTILE],
     data={"rows": [{"variant": HOSTILE, "loss": 3.2}]},
     per_seed=[{"variant": HOSTILE, "seed": 1, "loss": 3.2}, {"variant": "b,c", "seed": 2, "loss": None}],
@@ -41,9 +42,10 @@ class Cells(HTMLParser):
 def test_html_is_inert_and_whole():
     page = Cells()
     page.feed(FORMATS["html"](GRID))
-    assert "script" not in page.tags
-    assert page.text.count(HOSTILE) == 2
-    assert page.tags.count("td") == 9
+    assert not {"script", "i"} & {*page.tags}
+    assert page.text.count(HOSTILE) == 3
+    assert page.tags.count("td") == 9 + 3
+    assert page.tags.count("table") == 2
 
 
 def test_text_lines_up():
@@ -52,13 +54,13 @@ def test_text_lines_up():
     assert lines[3].split() == ["variant", "loss", "byte"]
     assert lines[5].startswith("baseline ")
     assert lines[5].endswith("–")
-    assert len(lines[5]) == len(lines[6])
+    assert lines[5].index("3.2") - lines[6].index("3.25 ± 0.01") == 1 + 1  # 名 takes two columns
 
 
 def test_markdown_has_a_cell_a_column():
     lines = [line for line in FORMATS["markdown"](GRID).splitlines() if line.startswith("|")]
     assert lines[0] == "| variant | final loss | bits/byte |"
-    assert all(line.replace(r"\|", "").count("|") == 4 for line in lines)
+    assert [line.replace(r"\|", "").count("|") for line in lines] == [4] * 5 + [2] * 5
     assert r"\<script\>" in lines[3]
 
 
