@@ -26,6 +26,9 @@ class Published:
     """Published, variant minus baseline, in nats."""
     verdict: str
     """Empty where the claim says nothing of this pair, and only has figures for it."""
+    measured: Measured
+    seeds: int
+    """Of the row, that ended."""
 
     @property
     def text(self) -> str:
@@ -43,6 +46,14 @@ class Published:
             "source": claim.source,
             "scale": claim.scale,
             "delta": self.delta,
+            "told": claim.read is Read.told,
+            "measured": {
+                "mean": self.measured.mean,
+                "interval": self.measured.interval,
+                "p": self.measured.p,
+                "mde": self.measured.mde,
+                "n": self.seeds,
+            },
             "verdict": self.verdict or None,
             "caveat": claim.caveat,
         }
@@ -97,8 +108,11 @@ def _of(
             continue
         delta = claim.delta(*names)
         side = claim.about({group: names[0]}, {group: names[1]})
-        verdict = judge(claim, _measured(row, found), side=side, published=delta) if side else ""
-        yield Published(label=row.label, claim=claim, delta=delta, verdict=verdict)
+        measured = _measured(row, found)
+        verdict = judge(claim, measured, side=side, published=delta) if side else ""
+        yield Published(
+            label=row.label, claim=claim, delta=delta, verdict=verdict, measured=measured, seeds=row.ended
+        )
 
 
 def _measured(row: Effect, found: Effects) -> Measured:

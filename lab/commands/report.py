@@ -9,8 +9,13 @@ from lab.commands._parser import Parser
 from lab.errors import LabError
 from lab.files import write_atomically
 from lab.paths import runs_dir
+from lab.report.grid import Grid
+from lab.report.lr_table import lr_sensitivity
 from lab.report.main_table import table
 from lab.report.stability_table import stability
+
+NO_RATES = "Table C (learning rates) is left out: no variant was run at several learning rates."
+NO_CACHE = "Table D (KV cache and throughput) is left out: it is measured, not read from runs, by lab table D."
 
 
 def main(argv: list[str]) -> int:
@@ -42,16 +47,28 @@ def _page(found: Found, paths: list[Path]) -> str:
     manifest = found.manifest
     compared = with_claims(comparison(found))
     declared = manifest.declared if manifest else None
+    rates = _rates(found, paths)
     page = Page(
         title=manifest.label if manifest else "Runs of " + ", ".join(path.name or str(path) for path in paths),
         question=str((declared or {}).get("question") or ""),
         declared=declared,
         variants=compared.variants,
-        grids=[table(compared), stability(compared.variants)],
+        grids=[table(compared), stability(compared.variants), *([rates] if rates else [])],
         folders={str(record["id"]): folder for record, folder in zip(found.records, found.folders, strict=True)},
+        claims=compared.claims,
+        absent=[*([] if rates else [NO_RATES]), NO_CACHE],
         notes=found.missing,
     )
     return build(page)
+
+
+def _rates(found: Found, paths: list[Path]) -> Grid | None:
+    """Table C, of the runs that a study tuned with too; None where no variant has several learning rates."""
+    if found.manifest is not None and any(entry.cell.role != "report" for entry in found.manifest.runs):
+        found = find(paths, tuning=True)
+    variants = comparison(found).variants
+    made = lr_sensitivity(variants)
+    return made if len(made.rows) < len(variants) else None
 
 
 def _parser() -> Parser:

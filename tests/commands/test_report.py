@@ -1,3 +1,4 @@
+import base64
 import json
 
 import pytest
@@ -15,8 +16,9 @@ def test_one_file_of_a_run(words, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == str(file)
     text = file.read_text(encoding="utf-8")
     begin = text.index('id="curves">') + len('id="curves">')
-    (curve,) = json.loads(text[begin : text.index("</script>", begin)])
-    assert curve["loss"]["mean"][0] == list(range(1, 21))
+    (one,) = json.loads(text[begin : text.index("</script>", begin)])["variants"]
+    (seed,) = one["loss"]["seeds"]
+    assert (seed["at"]["first"], len(base64.b64decode(seed["at"]["values"]))) == (1, 20 * 4)
     assert "What all runs share" in text
 
 

@@ -1,3 +1,4 @@
+import base64
 import json
 import math
 import os
@@ -10,7 +11,8 @@ import pytest
 
 from lab.report.grid import Column, Grid
 from lab.report.page.build import Page, build
-from lab.report.page.curves import mean, read_series, thinned
+from lab.report.page.curves import charted, mean, packed, read_series, thinned
+from lab.report.page.library import bare, lines_alone
 from lab.report.page.parts import embedded
 from lab.report.page.spike_list import spikes
 from lab.report.variants import Variant
@@ -137,6 +139,47 @@ def test_spikes_are_listed_with_what_is_known(tmp_path):
     assert "not at hand" in found.missing
 
 
+def unpacked(curve):
+    values = np.frombuffer(base64.b64decode(curve["values"]), "<f4")
+    if curve["steps"] is None:
+        return curve["first"] + np.arange(len(values)), values
+    return np.frombuffer(base64.b64decode(curve["steps"]), "<i4"), values
+
+
+@pytest.mark.parametrize("steps", [[5, 6, 7, 8], [1, 2, 4, 8]])
+def test_packed_curves_are_what_they_were(steps):
+    values = np.array([1.5, math.nan, 3.25, -4.0])
+    found = unpacked(packed((np.array(steps, dtype=float), values)))
+    assert found[0].tolist() == steps
+    assert np.array_equal(found[1], values.astype("f4"), equal_nan=True)
+
+
+def test_curves_of_many_values_are_thinned_and_said_to_be(monkeypatch):
+    one = Variant("relu", {}, (record("a", seed=0), record("b", seed=1)))
+    series = {run: {"loss": (np.arange(1.0, 3001), np.arange(3000.0))} for run in "ab"}
+    whole = charted([one], series)
+    assert whole["whole"]
+    assert len(unpacked(whole["variants"][0]["loss"]["seeds"][1]["at"])[0]) == 3000
+    monkeypatch.setattr("lab.report.page.curves.MOST", 100)
+    few = charted([one], series)
+    assert not few["whole"]
+    assert len(unpacked(few["variants"][0]["loss"]["mean"])[0]) <= few["most"] == 1000
+
+
+def test_the_installed_library_sets_up_lines_alone_and_keeps_its_licence():
+    from plotly.offline import get_plotlyjs
+
+    script = get_plotlyjs()
+    short = bare(script)
+    assert short.startswith("/**\n* plotly.js")
+    assert "MIT license" in short[:300]
+    assert short.count("license") == script.count("license")
+    assert "moduleName" in script
+    assert "moduleName" not in short
+    assert len(lines_alone(short)) < len(short)
+    assert lines_alone(bare("var Plotly = {};")) == "var Plotly = {};"
+
+
 @pytest.fixture(scope="module")
 def browser():
     found = shutil.which("chromium")
@@ -165,7 +208,7 @@ def opened(browser, tmp_path):
         page.on("dialog", lambda dialog: (heard.append("a dialog"), dialog.dismiss()))
         page.on("request", lambda request: asked.append(request.url))
         page.goto(file.as_uri())
-        page.wait_for_selector("html[data-drawn=yes]", state="attached")
+        page.wait_for_selector("html[data-drawn~=loss]", state="attached")
         return page
 
     yield open_at
@@ -189,7 +232,7 @@ def test_chart_shows_values_and_variants_toggle(opened):
     page.locator("#all").click()
     assert lines.count() == 2
     page.locator("#seeds").check()
-    assert lines.count() == 6
+    assert lines.count() == 4  # of each variant its seeds and their mean
     page.close()
 
 

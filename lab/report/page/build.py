@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.errors import LabError
 from lab.report.grid import Grid
 from lab.report.page import parts
+from lab.report.page.claim_list import claim_list
 from lab.report.page.curves import charted, read_series
+from lab.report.page.library import library
 from lab.report.page.spike_list import spikes
 from lab.report.variants import Variant
 
@@ -31,6 +32,10 @@ class Page:
     grids: Sequence[Grid]
     folders: Mapping[str, Path]
     """By a run's id."""
+    claims: Sequence[Mapping[str, Any]] = ()
+    """Published claims about the rows, as a comparison has them."""
+    absent: Sequence[str] = ()
+    """Tables that are not in the report, and why: a line each."""
     notes: Sequence[str] = ()
     """What is missing."""
 
@@ -41,12 +46,12 @@ def build(page: Page) -> str:
     Raises:
         LabError: the package that draws is missing.
     """
-    plotly = _plotly()
+    plotly = library()
     series = {run: read_series(folder) for run, folder in page.folders.items()}
     body = "".join(f"<section>{part}</section>" for part in _sections(page, series) if part)
-    data = parts.embedded(charted(page.variants, series))
+    curves = charted(page.variants, series)
     style = (_HERE / "page.css").read_text(encoding="utf-8")
-    script = (_HERE / "page.js").read_text(encoding="utf-8")
+    script = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("curves.js", "page.js"))
     title = parts.said(page.title)
     return "\n".join(
         [
@@ -55,18 +60,11 @@ def build(page: Page) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<title>{title}</title><link rel="icon" href="data:,"><style>{style}</style></head><body>',
             f"<main><header>{_head(page)}</header>{body}</main>",
-            f'<script type="application/json" id="curves">{data}</script>',
-            f"<script>{plotly}</script><script>{script}</script></body></html>",
+            f'<script type="application/json" id="curves">{parts.embedded(curves)}</script>',
+            f'<script type="text/plain" id="plotly">{plotly}</script>',
+            f"<script>{script}</script></body></html>",
         ]
     )
-
-
-def _plotly() -> str:
-    try:
-        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped,unused-ignore]
-    except ImportError as error:
-        raise LabError("lab report needs plotly: pip install 'ablation-lab[report]'") from error
-    return str(get_plotlyjs())
 
 
 def _head(page: Page) -> str:
@@ -85,25 +83,39 @@ def _sections(page: Page, series: Mapping[str, Any]) -> list[str]:
         told = parts.pairs(parts.protocol(page.declared))
     else:
         told = "<p>No study declared one: these runs were put together afterwards.</p>"
+    absent = "".join(f'<p class="unit">{parts.said(line)}</p>' for line in page.absent)
     return [
         f"<h2>Protocol</h2>{told}",
-        f"<h2>Results</h2>{''.join(map(parts.grid, page.grids))}",
-        _CHARTS,
+        f"<h2>Results</h2>{''.join(map(parts.grid, page.grids))}{absent}",
+        f"<h2>Claims</h2>{claim_list(page.claims, records)}",
+        _charts(page.variants, series),
         f"<h2>Spikes</h2>{parts.spike_list(found, total)}",
         f"<h2>Configurations</h2>{parts.configurations(page.variants)}",
         f"<h2>Environment</h2>{parts.environments(records, page.folders)}",
     ]
 
 
-_CHARTS = """<h2>Curves</h2>
+def _charts(variants: Sequence[Variant], series: Mapping[str, Any]) -> str:
+    return _TOOLS + "".join(
+        f'<h3 id="about-{key}">{title}</h3><p class="unit">{unit}, mean over seeds; drag to zoom</p>'
+        f'<div class="chart waiting" id="chart-{key}" role="img" aria-label="{title} over steps by variant" '
+        f'aria-details="values-{key}"></div>{parts.values(key, title, variants, series)}'
+        for key, (title, unit) in _TITLES.items()
+    )
+
+
+_TITLES = {
+    "loss": ("Training loss", "nats per token of the batch"),
+    "grad_norm": ("Gradient norm", "L2 norm before clipping"),
+}
+
+_TOOLS = """<h2>Curves</h2>
 <fieldset class="variants"><legend>Variants</legend><div id="boxes"></div></fieldset>
 <p class="tools"><button type="button" id="all">Show all</button><button type="button" id="none">Hide all</button>
 <label><input type="checkbox" id="seeds"> single seeds</label>
 <label><input type="checkbox" id="log"> logarithmic scale</label>
-<button type="button" id="reset">Reset zoom</button></p>
-<h3>Training loss</h3><p class="unit">nats per token of the batch, mean over seeds; drag to zoom</p>
-<div class="chart" id="chart-loss" role="img" aria-label="Training loss over steps by variant"></div>
-<h3>Gradient norm</h3><p class="unit">L2 norm before clipping, mean over seeds; drag to zoom</p>
-<div class="chart" id="chart-grad_norm" role="img" aria-label="Gradient norm over steps by variant"></div>
-<p class="unit">A stretch of a long curve is drawn by its least and its largest value: no spike is lost.</p>
+<button type="button" id="reset">Reset zoom</button>
+<button type="button" id="save">Download all values (CSV)</button></p>
+<p class="unit">Each stretch of a long curve is drawn by its least and its largest value, so that no spike is lost;
+zooming in shows the rest.</p>
 """

@@ -1,5 +1,6 @@
-"""Curves for a screen: few points, from which no spike is missing."""
+"""Curves as the page carries them: packed numbers, which its script thins for the stretch that is looked at."""
 
+import base64
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,11 +19,11 @@ Series = tuple[Floats, Floats]
 
 KEYS = ("loss", "grad_norm")
 
-MOST = 400
-"""Points of a curve."""
+MOST = 1_000_000
+"""Values of all curves of a page, four bytes each: 200 runs of 2,000 steps stay whole."""
 
-MOST_TOGETHER = 10_000
-"""Points of all means of one chart."""
+LEAST = 1_000
+"""Values that a curve keeps in any case."""
 
 
 def read_series(folder: Path) -> dict[str, Series]:
@@ -42,12 +43,13 @@ def mean(seeds: Sequence[Series]) -> Series:
     """The mean over seeds at the steps that all have."""
     common = seeds[0][0]
     for steps, _ in seeds[1:]:
-        common = np.intersect1d(common, steps)
+        if not np.array_equal(common, steps):
+            common = np.intersect1d(common, steps)
     rows = [values[np.searchsorted(steps, common)] for steps, values in seeds]
     return common, np.asarray(np.mean(rows, axis=0))
 
 
-def thinned(series: Series, most: int = MOST) -> Series:
+def thinned(series: Series, most: int) -> Series:
     """At most about ``most`` points: the least and the largest of each stretch, its first gap, and both ends."""
     steps, values = series
     if len(steps) <= most:
@@ -64,28 +66,49 @@ def thinned(series: Series, most: int = MOST) -> Series:
     return steps[index], values[index]
 
 
-def charted(variants: Sequence[Variant], series: Mapping[str, Mapping[str, Series]]) -> list[dict[str, Any]]:
-    """What the charts draw: each variant's mean and seeds, by key."""
-    most = max(60, min(MOST, MOST_TOGETHER // max(1, len(variants))))
-    found = []
-    for variant in variants:
-        runs = [(run, series.get(str(run.get("id")), {})) for run in one_a_seed(variant.records)]
-        one: dict[str, Any] = {"name": variant.label, "n": len(runs)}
-        for key in KEYS:
-            seeds = [(run, each[key]) for run, each in runs if key in each]
-            one[key] = {
-                "mean": _points(thinned(mean([s for _, s in seeds]), most)) if seeds else None,
-                "seeds": [
-                    {"seed": config_of(run).get("seed"), "id": run.get("id"), "at": _points(thinned(s, most))}
-                    for run, s in seeds
-                ]
-                if len(seeds) > 1
-                else [],
-            }
-        found.append(one)
-    return found
+def charted(variants: Sequence[Variant], series: Mapping[str, Mapping[str, Series]]) -> dict[str, Any]:
+    """What the charts draw and what can be downloaded: each variant's seeds and their mean, by key."""
+    runs = [[(run, series.get(str(run.get("id")), {})) for run in one_a_seed(v.records)] for v in variants]
+    longest = max((len(each[key][0]) for group in runs for _, each in group for key in each), default=0)
+    curves = len(KEYS) * sum(len(group) + 1 for group in runs)
+    most = max(LEAST, MOST // max(1, curves))
+    found = [_of(variant, group, most) for variant, group in zip(variants, runs, strict=True)]
+    return {"variants": found, "whole": longest <= most, "most": most}
 
 
-def _points(series: Series) -> list[list[Any]]:
+def _of(variant: Variant, runs: Sequence[tuple[Any, Mapping[str, Series]]], most: int) -> dict[str, Any]:
+    one: dict[str, Any] = {"name": variant.label, "n": len(runs)}
+    for key in KEYS:
+        seeds = [(run, each[key]) for run, each in runs if key in each]
+        one[key] = {
+            # Of a single seed the mean is that seed.
+            "mean": packed(thinned(mean([s for _, s in seeds]), most)) if len(seeds) > 1 else None,
+            "seeds": [
+                {"seed": config_of(run).get("seed"), "run": run.get("id"), "at": packed(thinned(s, most))}
+                for run, s in seeds
+            ],
+        }
+    return one
+
+
+def packed(series: Series) -> dict[str, Any]:
+    """Values as 32-bit floats in base64; steps likewise, or only their first and how many where none is missing."""
     steps, values = series
-    return [[int(s) for s in steps], [float(f"{v:.5g}") if math.isfinite(v) else None for v in values]]
+    regular = len(steps) > 0 and bool((np.diff(steps) == 1).all())
+    return {
+        "first": int(steps[0]) if regular else None,
+        "steps": None if regular else _base64(steps, "<i4"),
+        "values": _base64(values, "<f4"),
+    }
+
+
+def _base64(values: Floats, kind: str) -> str:
+    with np.errstate(over="ignore"):
+        return base64.b64encode(values.astype(kind).tobytes()).decode("ascii")
+
+
+def sampled(series: Series, count: int = 8) -> list[tuple[int, float]]:
+    """Some points evenly over a curve, the first and the last among them."""
+    steps, values = series
+    index = np.unique(np.linspace(0, len(steps) - 1, min(count, len(steps))).round().astype(int))
+    return [(int(steps[i]), float(values[i])) for i in index]

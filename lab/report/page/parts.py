@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from urllib.parse import quote
 from lab.report.cache_table import NONE
 from lab.report.formats import as_csv, as_html, as_json
 from lab.report.grid import Grid
+from lab.report.page.curves import Series, mean, sampled
 from lab.report.page.spike_list import MOST, Spike
+from lab.report.rows import one_a_seed
 from lab.report.variants import Record, Variant, config_of, show
 from lab.stats.spikes import LOCAL
 
@@ -50,10 +53,27 @@ def grid(one: Grid) -> str:
         f'<a download="{name}.{kind}" href="data:{mime};charset=utf-8,{quote(text)}">{kind.upper()}</a>'
         for kind, mime, text in (("csv", "text/csv", as_csv(one)), ("json", "application/json", as_json(one)))
     )
-    figure = as_html(one)
-    begin, end = figure.index("<table>"), figure.index("</table>") + len("</table>")
-    wide = scrolling(figure[begin:end], one.title)
-    return f'{figure[:begin]}{wide}{figure[end:]}<p class="download">Download: {" ".join(links)}</p>'
+    figure = _TABLE.sub(lambda found: scrolling(found[0], one.title), as_html(one))
+    return f'{figure}<p class="download">Download: {" ".join(links)}</p>'
+
+
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+
+
+def values(key: str, title: str, variants: Sequence[Variant], series: Mapping[str, Mapping[str, Series]]) -> str:
+    """Some points of each variant's mean as a table, for who cannot see the chart."""
+    rows, steps = [], dict[int, None]()
+    for variant in variants:
+        seeds = [
+            each for run in one_a_seed(variant.records) if (each := series.get(str(run.get("id")), {}).get(key))
+        ]
+        points = dict(sampled(mean(seeds))) if seeds else {}
+        steps |= dict.fromkeys(points)
+        rows.append((variant.label, points))
+    ordered = sorted(steps)
+    body = [(name, *(_number(points.get(step), ".4g") for step in ordered)) for name, points in rows]
+    inner = table(("variant", *(f"step {step}" for step in ordered)), body, f"{title} at some steps")
+    return f'<details id="values-{key}"><summary>{title} at some steps, as a table</summary>{inner}</details>'
 
 
 def spike_list(found: Sequence[Spike], total: int) -> str:
