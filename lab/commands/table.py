@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from lab.errors import ConfigError
 from lab.paths import runs_dir
 from lab.report.comparison import Comparison
 from lab.report.formats import FORMATS
+from lab.report.grid import Grid
 from lab.report.lr_table import lr_sensitivity
 from lab.report.main_table import table
+from lab.report.panels import text
 from lab.report.stability_table import stability
-from lab.report.table import as_text
 from lab.report.throughput_table import fails, throughput
 from lab.runs.store import no_collection
 
@@ -47,24 +48,28 @@ def main(argv: list[str]) -> int:
         return _no_runs(paths)
     made = comparison(found, baseline=options.baseline, by=options.by, where=options.where)
     facts = measure_variants(made, asked) if letter == "D" else None
-    print(
-        _set(letter, with_claims(made), options.format) if facts is None else _measured(made, facts, options.format)
-    )
+    # For a terminal without quartiles, which would make it too wide.
+    wide = options.format != "text"
+    grid = _GRIDS[letter](with_claims(made)) if facts is None else throughput(made, facts, quartiles=wide)
+    print(_set(grid, options.format))
     for line in found.missing:
         print(f"lab table: {line}", file=sys.stderr)
     return 0 if facts is None else _status(facts)
 
 
-def _set(letter: str, made: Comparison, form: str) -> str:
-    """The table in its format."""
-    if letter == "B":
-        return FORMATS[form](stability(made.variants))
-    if letter == "C":
-        return FORMATS[form](lr_sensitivity(made.variants))
-    if form == "text":
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        return as_text(made, width=width)
-    return FORMATS[form](table(made))
+_GRIDS: dict[str, Callable[[Comparison], Grid]] = {
+    "A": table,
+    "B": lambda made: stability(made.variants),
+    "C": lambda made: lr_sensitivity(made.variants),
+}
+"""How the tables are made that take no measuring."""
+
+
+def _set(grid: Grid, form: str) -> str:
+    """The table in its format; for a terminal no wider than that."""
+    if form == "text" and sys.stdout.isatty():
+        return text(grid, width=shutil.get_terminal_size().columns)
+    return FORMATS[form](grid)
 
 
 def _check(letter: str, asked: Asked) -> None:
@@ -76,11 +81,6 @@ def _check(letter: str, asked: Asked) -> None:
     asked.check()
     if letter != "D" and asked.given():
         raise ConfigError(f"{asked.given()[0]} is for table D alone: lab table D")
-
-
-def _measured(made: Comparison, facts: Mapping[str, Any], form: str) -> str:
-    """Table D in its format; for a terminal without quartiles, which would make it too wide."""
-    return FORMATS[form](throughput(made, facts, quartiles=form != "text"))
 
 
 def _status(facts: Mapping[str, Any]) -> int:

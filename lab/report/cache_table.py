@@ -5,7 +5,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-NONE = "–"
+from lab.report.grid import NONE
+
 NAMES = {"preset": "\npreset", "attention": "\nattention"}
 CACHE = {
     "published_bytes": "published B per\ntoken and layer",

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lab.report.cache_table import AGREED, ALLOCATED, FAILED, NONE, TENSORS, digits, spread
+from lab.report.cache_table import AGREED, ALLOCATED, FAILED, TENSORS, digits, spread
 from lab.report.comparison import Comparison
-from lab.report.grid import Column, Grid
+from lab.report.grid import NONE, Column, Grid
 from lab.report.main_table import effect_columns
 from lab.report.notes import reasons, warnings
 

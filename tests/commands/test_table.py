@@ -200,10 +200,14 @@ def test_damaged_and_foreign_files_are_listed_and_left_out(runs, capsys):
     assert all(str(runs / name / "result.json") in err for name in ("torn", "foreign", "list"))
 
 
-def test_a_terminal_is_never_wider_than_it_is(runs, capsys, monkeypatch):
+@pytest.mark.parametrize("letter", ["A", "B", "C"])
+def test_a_terminal_is_never_wider_than_it_is(runs, capsys, monkeypatch, letter):
+    assert table.main([letter, str(runs)]) == 0
+    wide = capsys.readouterr().out
+    assert max(map(len, wide.splitlines())) > 80
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
-    assert table.main([str(runs)]) == 0
+    assert table.main([letter, str(runs)]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 

@@ -6,14 +6,14 @@ from lab.report.comparison import compare
 from lab.report.formats import FORMATS
 from lab.report.main_table import table
 from lab.report.notes import footer, si
+from lab.report.panels import text as text_of
 from lab.report.rows import rows
-from lab.report.table import as_text as text_of
 from lab.report.variants import variants
 from report.records import LAYERNORM, record, study
 
 
 def as_text(records, **options):
-    return text_of(compare(variants(records)), **options)
+    return text_of(table(compare(variants(records))), **options)
 
 
 def as_json(records):
