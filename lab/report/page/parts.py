@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from lab.report.cache_table import NONE
 from lab.report.formats import as_csv, as_html, as_json
-from lab.report.grid import Grid
+from lab.report.grid import NONE, Grid
 from lab.report.page.curves import Series, mean, sampled
 from lab.report.page.spike_list import MOST, Spike
 from lab.report.rows import one_a_seed
