@@ -18,6 +18,7 @@ from lab.streams import stream_seed
 from lab.training.checkpoint import save_checkpoint
 from lab.training.evaluate import Evaluation, Evaluator
 from lab.training.interrupt import Request
+from lab.training.parts import part
 from lab.training.precision import compute_in
 from lab.training.ranks import ALONE, Ranks
 from lab.training.recorder import Recorder
@@ -112,9 +113,11 @@ def train_step(
     loss = backward(config, state, batches, ranks)
     if state.layers is not None:
         state.layers.look(state.model, batches, state.step)
-    grad_norm = clip(config, state)
-    state.optimizer.step()
-    state.optimizer.zero_grad(set_to_none=True)
+    with part("clip"):
+        grad_norm = clip(config, state)
+    with part("optimizer"):
+        state.optimizer.step()
+        state.optimizer.zero_grad(set_to_none=True)
     state.step += 1
     return loss, grad_norm, lr
 
@@ -125,7 +128,8 @@ def backward(config: RunConfig, state: TrainState, batches: Batches, ranks: Rank
     Each rank computes its rows; denominators are the whole batch's, so that sums over ranks are the batch's.
     """
     own = ranks.rows(config.train.batch_size)
-    x_BT, y_BT = (_to_device(array[own], config.device) for array in batches.at(state.step))
+    with part("data"):
+        x_BT, y_BT = (_to_device(array[own], config.device) for array in batches.at(state.step))
     torch.manual_seed(stream_seed(config.study_seed, config.seed, "noise", state.step, *ranks.noise))
     n_rows, n_tokens = len(x_BT) * ranks.size, y_BT.numel() * ranks.size
     micro = config.train.micro_batch_size or len(x_BT)
@@ -135,7 +139,8 @@ def backward(config: RunConfig, state: TrainState, batches: Batches, ranks: Rank
         rows = slice(first, first + micro)
         with compute_in(config.precision, config.device):
             hidden_BTD, extra = state.model(x_BT[rows])
-            loss = token_loss(state.model, hidden_BTD, y_BT[rows], denominator=n_tokens, together=together)
+            with part("loss"):
+                loss = token_loss(state.model, hidden_BTD, y_BT[rows], denominator=n_tokens, together=together)
         objective = loss.objective + sum(extra.values()) * (micro / n_rows) if extra else loss.objective
         with ranks.summed(state.model) if first + micro == len(x_BT) else nullcontext():
             objective.backward()

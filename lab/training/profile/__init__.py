@@ -1,0 +1,1 @@
+"""Where a training step goes: time, FLOPs and memory of its parts, and the floor under it."""
