@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from lab.report.grid import Grid
-from lab.report.panels import panels, text
+from lab.report.panels import headers, panels, text
 
-PAGE = 120
+PAGE = 90
 """Characters of a cell that a panel of a LaTeX table holds: as many as fit a page in its small type."""
 
 _LATEX = {
@@ -62,38 +62,33 @@ def markdown(grid: Grid) -> str:
 
 
 def latex(grid: Grid) -> str:
-    r"""A ``table*`` for ``\usepackage{booktabs}``, in panels as wide as a page; its notes stand below."""
-    lines = [
-        "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}",
-        r"\begin{table*}",
-        r"\centering",
-        r"\scriptsize",
-        r"\setlength{\tabcolsep}{4pt}",
-        f"\\caption{{{tex(grid.title)}}}",
-    ]
+    r"""A ``table*`` a block for ``\usepackage{booktabs}``, in panels as wide as a page; notes below the first."""
+    lines = ["% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}"]
     for block in grid.blocks:
-        if block is not grid:
-            lines += [r"\par\medskip", f"{tex(block.title)}", r"\par\smallskip"]
-        for n, panel in enumerate(panels(block, PAGE)):
-            lines += [*([r"\par\medskip"] if n else []), *_tabular(block, [0, *panel])]
-    if grid.notes:
-        notes = " \\\\\n".join(map(tex, grid.notes))
-        lines += [r"\par\smallskip", r"\begin{minipage}{\linewidth}", notes, r"\end{minipage}"]
-    return "\n".join([*lines, r"\end{table*}"])
+        lines += [r"\begin{table*}", r"\centering", r"\scriptsize", r"\setlength{\tabcolsep}{4pt}"]
+        lines.append(f"\\caption{{{tex(block.title)}}}")
+        for panel in panels(block, PAGE):
+            lines += [r"\par\medskip", *_tabular(block, [0, *panel])]
+        if block.notes and block is grid:
+            notes = " \\\\\n".join(map(tex, block.notes))
+            lines += [r"\par\smallskip", r"\begin{minipage}{\linewidth}", notes, r"\end{minipage}"]
+        lines.append(r"\end{table*}")
+    return "\n".join(lines)
 
 
 def _tabular(grid: Grid, shown: Sequence[int]) -> list[str]:
     """Some columns of a grid."""
 
     def line(cells: Sequence[str]) -> str:
-        return f"{' & '.join(tex(cells[n]) for n in shown)} \\\\"
+        return f"{' & '.join(map(tex, cells))} \\\\"
 
+    columns = [grid.columns[n] for n in shown]
     return [
-        f"\\begin{{tabular}}{{{''.join('l' if grid.columns[n].left else 'r' for n in shown)}}}",
+        f"\\begin{{tabular}}{{{''.join('l' if column.left else 'r' for column in columns)}}}",
         r"\toprule",
-        line([_flat(column.header) for column in grid.columns]),
+        *map(line, headers(columns)),
         r"\midrule",
-        *map(line, grid.rows),
+        *(line([row[n] for n in shown]) for row in grid.rows),
         r"\bottomrule",
         r"\end{tabular}",
     ]
@@ -150,6 +145,7 @@ FORMATS: dict[str, Callable[[Grid], str]] = {
 
 def tex(words: str) -> str:
     """Words as LaTeX prints them; a letter that the font of a plain document lacks becomes a question mark."""
+    words = re.sub(r"(?<![^\s\[(])-(?=\d)", "−", words)
     return "".join(_LATEX.get(c) or (c if c.isascii() and c.isprintable() else _accented(c)) for c in words)
 
 

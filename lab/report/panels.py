@@ -59,9 +59,8 @@ def _set(grid: Grid, others: Sequence[int]) -> str:
     shown = [0, *others]
     columns = [grid.columns[n] for n in shown]
     bodies = [_cells(grid, n) for n in shown]
-    heads = [_head(column) for column in columns]
-    tall = max(map(len, heads))
-    heads = [[""] * (tall - len(head)) + head for head in heads]
+    above = headers(columns)
+    heads = list(zip(*above, strict=True))
     widths = [max(map(_len, [*head, *body])) for head, body in zip(heads, bodies, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
@@ -72,7 +71,14 @@ def _set(grid: Grid, others: Sequence[int]) -> str:
         return "  ".join(parts).rstrip()
 
     rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
-    return "\n".join([*map(line, zip(*heads, strict=True)), rule, *map(line, zip(*bodies, strict=True))])
+    return "\n".join([*map(line, above), rule, *map(line, zip(*bodies, strict=True))])
+
+
+def headers(columns: Sequence[Column]) -> list[list[str]]:
+    """The headers in lines, from the top; those of fewer lines stand at the bottom."""
+    heads = [_head(column) for column in columns]
+    tall = max(map(len, heads), default=0)
+    return [list(line) for line in zip(*([""] * (tall - len(head)) + head for head in heads), strict=True)]
 
 
 def _head(column: Column) -> list[str]:

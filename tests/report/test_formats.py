@@ -10,6 +10,7 @@ import pytest
 
 from lab.report.formats import FORMATS, latex, tex
 from lab.report.grid import Column, Grid
+from lab.report.stability_table import HEADERS
 
 HOSTILE = (
     r"""<script>alert('x')</script> & 50% $x_1^2$ #{a}|b ~ \end{tabular} "q" `c` """
@@ -79,6 +80,8 @@ def test_json_is_strict():
 def test_latex_says_every_character():
     assert tex(r"50% a_b \x") == r"50\% a\_b \textbackslash{}x"
     assert tex("± Δ é 名") == r"$\pm$ $\Delta$ é ?"
+    assert tex("-1 [-2, -3] (-4%) e-5 olmo-2") == r"$-$1 {[}$-$2, $-$3{]} ($-$4\%) e-5 olmo-2"
+    assert not {"?"} & {*"".join(map(tex, HEADERS))}
 
 
 @pytest.mark.slow
