@@ -197,3 +197,44 @@ def _median(values: Floats, n: NDArray[np.int_]) -> Floats:
     low = np.take_along_axis(ordered, ((n - 1) // 2)[:, None], axis=1)
     high = np.take_along_axis(ordered, (n // 2)[:, None], axis=1)
     return np.asarray(0.5 * (low + high), dtype=np.float64)
+
+
+def heights(series: ArrayLike, found: Spikes, *, w: int = 128, w_min: int = 32) -> tuple[float | None, ...]:
+    """How high above the line each spike of ``local`` lies, in robust standard deviations.
+
+    Args:
+        series: what ``local`` judged.
+        found: what it found there.
+        w: its window.
+        w_min: its least number of usable points.
+
+    Returns:
+        A height for each of ``found.steps``; None for a value that is not finite.
+    """
+    x = np.asarray(series, dtype=np.float64).reshape(-1)
+    windows = _Windows(x, w=w, w_min=w_min, k=0.0)
+    made: list[float | None] = []
+    in_row, last = 0, -2
+    for step in found.steps:
+        in_row = in_row if step == last + 1 else 0
+        last = step
+        if not np.isfinite(x[step]):
+            made.append(None)
+            continue
+        made.append(_height(x[step : step + 1], windows.rows[step : step + 1], windows.masks[step : step + 1]))
+        windows.drop(step)
+        in_row += 1
+        if in_row == SHIFT_AFTER:
+            windows.restart(step + 1)
+            in_row = 0
+    return tuple(made)
+
+
+def _height(x: Floats, rows: Floats, mask: Bools) -> float | None:
+    n = mask.sum(axis=1)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        y, age, mean, mean_age, slope = _lines(rows, mask, n)
+        residual = np.where(mask, y - slope * age, np.inf)
+        residual = np.abs(residual - _median(residual, n))
+        found = float(((x[:, None] - mean + slope * mean_age) / (MAD_TO_SD * _median(residual, n)))[0, 0])
+    return found if np.isfinite(found) else None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from each import for_each
 
-from lab.stats.spikes import LOCAL, SHIFT_AFTER, Spikes, local, log_norm
+from lab.stats.spikes import LOCAL, SHIFT_AFTER, Spikes, heights, local, log_norm
 
 
 def falling_loss(steps, seed, sd=0.04):
@@ -13,8 +13,9 @@ def falling_loss(steps, seed, sd=0.04):
     return 3 + 7 * (1 + t / 20) ** -0.7 + np.random.default_rng(seed).normal(0, sd, steps)
 
 
-def slow_local(x, w=128, w_min=32, k=7.0):
-    """protocol.md 2.3, line by line, with the level-shift rule written out."""
+def slow_local(x, w=128, w_min=32, k=7.0, tall=None):
+    """protocol.md 2.3, line by line, shifts written out; ``tall`` is given each spike's height."""
+    tall = [] if tall is None else tall
     x = np.asarray(x, dtype=float)
     ok = np.isfinite(x)
     flag, counted = np.zeros(len(x), bool), np.zeros(len(x), bool)
@@ -22,6 +23,7 @@ def slow_local(x, w=128, w_min=32, k=7.0):
     for t in range(len(x)):
         if not np.isfinite(x[t]):
             flag[t] = counted[t] = True
+            tall.append(None)
             continue
         i = np.array([j for j in range(max(0, t - w, start), t) if ok[j]], dtype=float)
         if len(i) < w_min:
@@ -34,6 +36,7 @@ def slow_local(x, w=128, w_min=32, k=7.0):
         s = 1.4826 * np.median(np.abs(r - np.median(r)))
         if s > 1e-12 and x[t] - (a + b * t) >= k * s:
             flag[t] = True
+            tall.append((x[t] - (a + b * t)) / s)
             ok[t] = False
             in_row += 1
             if in_row == 16:
@@ -180,3 +183,14 @@ def test_the_largest_residual_is_that_of_the_largest_jump():
     slope, level = np.polyfit(i, x[i], 1)
     assert local(x).largest == pytest.approx(x[400] - slope * 400 - level)
     assert local(x[:32]).largest is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_heights_are_those_of_the_protocol(seed):
+    x, tall = random_series(seed), []
+    slow_local(x, tall=tall)
+    found = heights(x, local(x))
+    assert len(found) == len(tall)
+    for mine, theirs in zip(found, tall, strict=True):
+        assert mine == (None if theirs is None else pytest.approx(theirs, rel=1e-6))
+        assert mine is None or mine >= 7
