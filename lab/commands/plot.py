@@ -116,7 +116,7 @@ def _choices(words: list[str]) -> list[Choice]:
     Raises:
         ConfigError: a word is refused.
     """
-    from lab.compose import compose_config, one_line_errors, parse_override
+    from lab.compose import compose_config, match_target, one_line_errors, parse_override
     from lab.hints import spelled
     from lab.training.resolve import resolve
 
@@ -131,7 +131,8 @@ def _choices(words: list[str]) -> list[Choice]:
     found = []
     for combination in product(*axes):
         label = " ".join(word for word, axis in zip(combination, axes, strict=True) if len(axis) > 1)
-        found.append(Choice(label, resolve(compose_config(combination))))
+        config = compose_config(combination)
+        found.append(Choice(label, resolve(config), match_target(config)))
     return found
 
 

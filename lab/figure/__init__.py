@@ -50,6 +50,8 @@ class Choice:
     """The words that tell it from the others; empty where it is the only one."""
     config: "RunConfig"
     """As ``lab train`` would run it, nothing left to ``auto``."""
+    target: "RunConfig | None" = None
+    """What ``lab train`` would match it to."""
 
 
 def listing() -> dict[str, str]:

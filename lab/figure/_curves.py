@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
+SPIKE = "v"
+"""Its marker, which no variant has."""
+
 Judged = Callable[[Floats], Floats]
 """From a series to what is judged for spikes."""
 
@@ -36,14 +39,22 @@ class Curve:
     """NaN where a value is not finite."""
 
 
-def add_smoothing(parser: "ArgumentParser") -> None:
-    """The option to smooth curves, which is off by default."""
+def add_arguments(parser: "ArgumentParser") -> None:
+    """How curves are smoothed, and where they begin; by default they are drawn as they are."""
     parser.add_argument(
         "--smooth",
         metavar="N",
         type=int,
         default=1,
         help="draw the mean of the latest N steps, and say so; spikes are found before it (default: 1, none)",
+    )
+    parser.add_argument(
+        "--from",
+        dest="first",
+        metavar="STEP",
+        type=int,
+        default=0,
+        help="leave out the steps before it, so that what follows has all the room (default: 0)",
     )
 
 
@@ -82,9 +93,10 @@ def draw_curves(
     """Draw a series of all variants.
 
     Raises:
-        LabError: no run has it, or ``--smooth`` is no width.
+        LabError: no run has it, or an option is out of range.
     """
     check_number("--smooth", options.smooth, least=1)
+    check_number("--from", options.first, least=0)
     figure = new_figure(options.style)
     axes = figure.add_subplot()
     handles: list[Any] = []
@@ -92,15 +104,18 @@ def draw_curves(
     marks = {"spikes": False, "held out": False}
     for number, variant in enumerate(grouped(options.runs, in_order=options.in_order)):
         seeds = curves(variant, key)
-        if not seeds:
+        if not any(seed.steps[-1] >= options.first for seed in seeds):
             continue
         marks["spikes"] |= _seeds(axes, seeds, number, options, judged)
         handles.append(_mean(axes, curves(variant, key, finished=True) or seeds, number, options))
         labels.append(_label(variant))
-        if held_out:
-            marks["held out"] |= _held_out(axes, curves(variant, "val_loss", finished=True), number, options.style)
+        points = curves(variant, "val_loss", finished=True) if held_out else []
+        if points:
+            handles[-1] = (handles[-1], _held_out(axes, points, number, options))
+            marks["held out"] = True
     if not handles:
-        raise LabError(f"no run has {key} in its metrics.jsonl")
+        since = f" from step {options.first} on" if options.first else ""
+        raise LabError(f"no run has {key} in its metrics.jsonl{since}")
     axes.set_xlabel("step")
     axes.set_ylabel(label + (f"\n(mean of {options.smooth} steps)" if options.smooth > 1 else ""))
     axes.grid(visible=True)
@@ -121,13 +136,21 @@ def _seeds(axes: "Axes", seeds: list[Curve], number: int, options: Namespace, ju
     scale, seen = line_scale(options.style), False
     for seed in seeds:
         values = smoothed(seed.values, options.smooth)
-        colour = look(number).colour
+        colour, kept = look(number).colour, seed.steps >= options.first
         axes.plot(
-            seed.steps, values, color=colour, linewidth=0.5 * scale, alpha=0.5, gid=f"seed {number}", zorder=2
+            seed.steps[kept],
+            values[kept],
+            color=colour,
+            linewidth=0.5 * scale,
+            alpha=0.5,
+            gid=f"seed {number}",
+            zorder=2,
         )
-        at = [step for step in local(judged(seed.values)).steps if np.isfinite(values[step])]
+        at = [step for step in local(judged(seed.values)).steps if kept[step] and np.isfinite(values[step])]
         if at:
-            axes.plot(seed.steps[at], values[at], **_spike_look(colour, scale), gid=f"spikes {number}", zorder=4)
+            axes.plot(
+                seed.steps[at], values[at], **_open(SPIKE, colour, 4, scale), gid=f"spikes {number}", zorder=4
+            )
             seen = True
     return seen
 
@@ -135,38 +158,35 @@ def _seeds(axes: "Axes", seeds: list[Curve], number: int, options: Namespace, ju
 def _mean(axes: "Axes", seeds: list[Curve], number: int, options: Namespace) -> Any:
     """Draw the mean over seeds."""
     curve, shown = mean(seeds), look(number)
-    values = smoothed(curve.values, options.smooth)
+    kept = curve.steps >= options.first
+    values = smoothed(curve.values, options.smooth)[kept]
+    zorder = 3.0 if shown.line == "-" else 3.1  # through the gaps one sees what lies below
     (line,) = axes.plot(
-        curve.steps, values, color=shown.colour, linestyle=shown.line, gid=f"mean {number}", zorder=3
+        curve.steps[kept], values, color=shown.colour, linestyle=shown.line, gid=f"mean {number}", zorder=zorder
     )
     return line
 
 
-def _held_out(axes: "Axes", seeds: list[Curve], number: int, style: str) -> bool:
-    """Draw the mean held-out losses as points; whether there were any."""
-    if not seeds:
-        return False
+def _held_out(axes: "Axes", seeds: list[Curve], number: int, options: Namespace) -> Any:
+    """Draw the mean held-out losses as points."""
     curve, shown = mean(seeds), look(number)
-    axes.plot(
-        curve.steps,
-        curve.values,
-        color=shown.colour,
-        marker=shown.marker,
-        markersize=3.5 * line_scale(style),
-        markerfacecolor="none",
-        markeredgewidth=0.9 * line_scale(style),
-        linestyle="none",
+    kept = curve.steps >= options.first
+    (points,) = axes.plot(
+        curve.steps[kept],
+        curve.values[kept],
         gid=f"held out {number}",
         zorder=5,
         clip_on=False,
+        **_open(shown.marker, shown.colour, 3.5, line_scale(options.style)),
     )
-    return True
+    return points
 
 
-def _spike_look(colour: str, scale: float) -> dict[str, Any]:
+def _open(marker: str, colour: str, size: float, scale: float) -> dict[str, Any]:
+    """A hollow marker."""
     return {
-        "marker": "v",
-        "markersize": 4 * scale,
+        "marker": marker,
+        "markersize": size * scale,
         "markerfacecolor": "none",
         "markeredgecolor": colour,
         "markeredgewidth": 0.8 * scale,
@@ -180,13 +200,11 @@ def _legend(figure: "Figure", handles: list[Any], labels: list[str], marks: dict
 
     grey, scale = "#555555", line_scale(style)
     thin = Line2D([], [], color=grey, linewidth=0.5 * scale)
-    handles, labels = [*handles, thin], [*labels, "thin: single seeds; thick: mean over finished seeds"]
+    handles, labels = [*handles, thin], [*labels, "one seed; thick: mean"]
     if marks["held out"]:
-        handles.append(
-            Line2D([], [], color=grey, marker="o", markersize=3.5 * scale, fillstyle="none", linestyle="none")
-        )
-        labels.append("held-out loss, mean over finished seeds")
+        handles.append(Line2D([], [], **_open("o", grey, 3.5, scale)))
+        labels.append("held-out loss, mean")
     if marks["spikes"]:
-        handles.append(Line2D([], [], **_spike_look(grey, scale)))
+        handles.append(Line2D([], [], **_open(SPIKE, grey, 4, scale)))
         labels.append(f"spike, {LOCAL}")
     legend_below(figure, handles, labels)

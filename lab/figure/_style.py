@@ -19,8 +19,15 @@ WIDTHS = {"paper": {"column": 3.3, "text": 6.75}, "slide": {"column": 8.0, "text
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
 """Okabe and Ito's, without the yellow, which a white page swallows."""
 
-LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
+LINES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (1.2, 1.2)),
+    (0, (6, 1.5, 1.2, 1.5)),
+    (0, (2.6, 1.2)),
+    (0, (6, 1.5, 1.2, 1.5, 1.2, 1.5)),
+)
+MARKERS = ("o", "s", "^", "D", "P", "X", "*", "<", ">")
 
 MOST = len(COLOURS) * len(LINES)
 """Looks that differ."""
@@ -121,14 +128,38 @@ def shortened(text: str, *, width: int = 46, lines: int = 2) -> str:
     )
 
 
-def legend_below(figure: "Figure", handles: Sequence[Any], labels: Sequence[str], *, columns: int = 1) -> None:
-    """A legend under the axes, which grows the figure instead of covering or shrinking what is drawn."""
+def legend_below(figure: "Figure", handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """A legend under the axes, which grows the figure instead of covering or shrinking what is drawn.
+
+    It has as many columns as the labels leave room for; labels that need more than the width are broken.
+    """
     if not handles:
         return
-    kept = [shortened(label) for label in labels]
-    rows = -(-sum(label.count("\n") + 1 for label in kept) // columns)
     from matplotlib import rcParams
 
+    size = float(rcParams["legend.fontsize"])
+    columns = next((n for n in range(min(4, len(labels)), 1, -1) if _fits(figure, labels, n, size)), 1)
+    kept = [shortened(label) for label in labels] if columns == 1 else labels
+    rows = -(-sum(label.count("\n") + 1 for label in kept) // columns)
     height = figure.get_figheight()
-    figure.set_figheight(height + rows * float(rcParams["legend.fontsize"]) * 1.45 / 72)
-    figure.legend(handles, kept, loc="outside lower center", ncols=columns)
+    figure.set_figheight(height + rows * size * 1.45 / 72)
+    figure.legend(handles, kept, loc="outside lower center", ncols=columns, columnspacing=SPACING)
+
+
+SPACING = 1.4
+"""Between the columns of a legend, in font sizes."""
+
+
+def _fits(figure: "Figure", labels: Sequence[str], columns: int, size: float) -> bool:
+    """Whether a legend of so many columns is no wider than the figure."""
+    import numpy as np
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family=rcParams["font.sans-serif"], size=size)
+    widths = [text_to_path.get_text_width_height_descent(label, font, ismath=False)[0] for label in labels]
+    around = rcParams["legend.handlelength"] + rcParams["legend.handletextpad"]
+    total = sum(max(column) for column in np.array_split(widths, columns) if len(column))
+    total += size * (columns * around + (columns - 1) * SPACING + 2 * rcParams["legend.borderaxespad"])
+    return bool(total <= 72 * figure.get_figwidth())

@@ -105,5 +105,5 @@ def panels(titles: Sequence[str], found: "Sequence[tuple[bool, Tensor, Tensor, T
         axes.set_ylim(-1.5, max(2.5, min(4.5, float(x.max()))))
     for axes in grid[-1]:
         axes.set_xlabel("input x")
-    legend_below(figure, handles, ["f(x)", "derivative f\N{PRIME}(x)"], columns=2)
+    legend_below(figure, handles, ["f(x)", "derivative f\N{PRIME}(x)"])
     return figure

@@ -101,4 +101,4 @@ def _legend(figure: "Figure", found: Effects, scale: float) -> None:
     if found.mde is not None:
         handles.append(Patch(color="#e6e6e6"))
         labels.append(f"below the MDE, {found.mde:.2g}")
-    legend_below(figure, handles, labels, columns=3)
+    legend_below(figure, handles, labels)

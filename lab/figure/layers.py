@@ -5,7 +5,6 @@ and the lowest seed of each. Gradients are averaged over mini-batches first, the
 all weights of a block; an average of norms would be larger, by the noise of the batches.
 """
 
-import json
 import math
 from argparse import Namespace
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lab.component import check_number
-from lab.errors import ConfigError, LabError
+from lab.figure import Choice
 from lab.figure._runs import grouped
 from lab.figure._style import decimal_log, legend_below, line_scale, look, new_figure
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
 
     from matplotlib.figure import Figure
-
-    from lab.config import RunConfig
 
 NEEDS = "either"
 
@@ -46,8 +43,8 @@ def draw(options: Namespace) -> "Figure":
     figure = new_figure(options.style)
     axes = figure.add_subplot()
     handles, labels = [], []
-    for number, (label, config) in enumerate(_configs(options)):
-        norms, shown = block_norms(config, options.batches), look(number)
+    for number, choice in enumerate(_configs(options)):
+        norms, shown = block_norms(choice, options.batches), look(number)
         (line,) = axes.plot(
             range(1, len(norms) + 1),
             norms,
@@ -55,10 +52,10 @@ def draw(options: Namespace) -> "Figure":
             linestyle=shown.line,
             marker=shown.marker,
             markersize=3.5 * line_scale(options.style),
-            gid=label,
+            gid=choice.label,
         )
         handles.append(line)
-        labels.append(label)
+        labels.append(choice.label)
     axes.set_yscale("log")
     decimal_log(axes.yaxis)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -72,7 +69,7 @@ def draw(options: Namespace) -> "Figure":
     return figure
 
 
-def block_norms(config: "RunConfig", n_batches: int) -> list[float]:
+def block_norms(choice: Choice, n_batches: int) -> list[float]:
     """The norm of the expected gradient of each block, with weights as they are drawn.
 
     Raises:
@@ -82,7 +79,7 @@ def block_norms(config: "RunConfig", n_batches: int) -> list[float]:
     from lab.training.plan import plan
     from lab.training.state import new_state
 
-    planned = plan(config)
+    planned = plan(choice.config, choice.target)
     state = new_state(planned.config, planned.architecture)
     for step in range(n_batches):
         state.step = step
@@ -94,20 +91,17 @@ def block_norms(config: "RunConfig", n_batches: int) -> list[float]:
     return [math.sqrt(square) for square in squares]
 
 
-def _configs(options: Namespace) -> Iterator[tuple[str, "RunConfig"]]:
-    """What is drawn, by its label."""
+def _configs(options: Namespace) -> Iterator[Choice]:
+    """What is drawn."""
     if not options.runs:
         for choice in options.choices:
-            yield choice.label or f"block={choice.config.block.name}", choice.config
+            yield replace(choice, label=choice.label or f"block={choice.config.block.name}")
         return
-    from lab.config import RunConfig
+    from lab import choices
+    from lab.runs.store import RunFolder
+    from lab.training.load import read_config
 
+    unmatched = choices.load("match", "none").Config(name="none", to=[])  # its width is already solved for
     for variant in grouped(options.runs, in_order=options.in_order):
-        folder = variant.runs[0].folder
-        try:
-            config = RunConfig.decode(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-        except ConfigError as error:
-            raise LabError(f"{folder} is not of this lab: {error}") from error
-        except (OSError, ValueError) as error:
-            raise LabError(f"{folder} has no config.json that can be read") from error
-        yield variant.label, replace(config, init_from=None)
+        config = read_config(RunFolder(variant.runs[0].folder))
+        yield Choice(variant.label, replace(config, init_from=None, match=unmatched))

@@ -3,8 +3,7 @@
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from lab.figure._curves import add_smoothing as add_arguments
-from lab.figure._curves import draw_curves
+from lab.figure._curves import add_arguments, draw_curves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,4 +1,7 @@
-"""Which keys each query may see, for each kind of layer and head that an attention has."""
+"""Which keys each query may see, for each kind of layer and head that an attention has.
+
+Where a query sees less than that, by what the keys hold, the panel says that it is an upper bound.
+"""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
@@ -40,8 +43,9 @@ def draw(options: Namespace) -> "Figure":
     for choice in options.choices:
         config = choice.config
         label = choice.label or f"attn={config.attn.name}"
+        note = config.architecture(256).outline().attention()[0].mask_note
         for title, seen in patterns(config.attn, config.model.dims(256), options.length):
-            found.append((f"{label}\n{title}", seen))
+            found.append((f"{label}\n{title}" + (f"\n{note}" if note else ""), seen))
     if len(found) > 12:
         raise ConfigError(f"{len(found)} different masks are too many for one figure: draw fewer choices at once")
     return panels(found, options.style)
@@ -105,14 +109,13 @@ def panels(found: "Sequence[tuple[str, Tensor]]", style: str) -> "Figure":
             grid[rows - 2, number % columns].tick_params(labelbottom=True)
             continue
         title, seen = found[number]
-        label, _, where = title.partition("\n")
         length = seen.shape[0]
         edges = (-0.5, length - 0.5, length - 0.5, -0.5)
         axes.imshow(seen.numpy(), cmap=ink, vmin=0, vmax=1, interpolation="nearest", extent=edges)
         for side in ("top", "right"):
             axes.spines[side].set_visible(True)
         room = 40 if columns == 1 else 24
-        axes.set_title(f"{shortened(label, width=room)}\n{shortened(where, width=room)}", fontsize="small")
+        axes.set_title("\n".join(shortened(line, width=room) for line in title.split("\n")), fontsize="small")
     figure.supxlabel("key position", fontsize="medium")
     figure.supylabel("query position", fontsize="medium")
     return figure

@@ -144,5 +144,5 @@ def biases(bias: "Tensor", title: str, style: str) -> "Figure":
     axes.set_ylabel("added to the score")
     axes.set_title(title)
     axes.grid(axis="y")
-    legend_below(figure, handles, [f"head {head}" for head in range(len(bias))], columns=min(4, len(bias)))
+    legend_below(figure, handles, [f"head {head}" for head in range(len(bias))])
     return figure

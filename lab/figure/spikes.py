@@ -103,4 +103,4 @@ def _legend(figure: "Figure", scale: float) -> None:
 
     handles = [Line2D([], [], **_look(kind, scale)) for kind in (0, 1)]
     labels = ["spike of the loss", "of the gradient norm"]
-    legend_below(figure, handles, labels, columns=2)
+    legend_below(figure, handles, labels)

@@ -118,6 +118,7 @@ class IndexedAttention(SoftmaxAttention):
     n_chosen: int
     stage: Stage
     selects = True
+    mask_note = "upper bound: of these the indexer picks some"
 
     def add_indexer(self, config: IndexedConfig, query_dim: int, dims: Dims, parts: AttnParts) -> None:
         """Own an indexer."""

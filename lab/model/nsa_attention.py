@@ -47,6 +47,8 @@ class Biases:
 class NativeSparseAttention(SoftmaxAttention):
     """One set of queries, three of keys and values."""
 
+    mask_note = "upper bound: all compressed, few in full"
+
     def __init__(
         self,
         sizes: Sizes,

@@ -39,3 +39,10 @@ def test_numbers_are_shortened() -> None:
 def test_a_length_out_of_range_is_refused() -> None:
     with pytest.raises(ConfigError, match="--length 1 must be from 2"):
         drawn(mask, length=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["nsa", "dsa", "dsa_mla", "mla", "strided"])
+def test_a_choice_among_the_keys_is_called_an_upper_bound(name: str) -> None:
+    titles = [axes.get_title() for axes in drawn(mask, f"attn={name}", length=24).axes if axes.get_visible()]
+    assert {"upper bound" in title for title in titles} == {name in ("nsa", "dsa", "dsa_mla")}

@@ -52,7 +52,7 @@ def runs(tmp_path):
 
 def drawn(kind, runs, **options):
     with context("paper"):
-        options = {"style": "paper", "in_order": False, "smooth": 1} | options
+        options = {"style": "paper", "in_order": False, "smooth": 1, "first": 0} | options
         figure = kind.draw(Namespace(runs=runs, **options))
         figure.draw_without_rendering()
         figure.savefig(io.BytesIO(), format="png")
@@ -94,6 +94,28 @@ def test_smoothing_is_said(runs):
     assert "mean of 5 steps" in figure.axes[0].get_ylabel()
     with pytest.raises(LabError, match="--smooth 0"):
         drawn(loss, runs, smooth=0)
+
+
+def test_curves_may_begin_late(runs):
+    figure = drawn(loss, runs, first=65)
+    for line in (*lines(figure, "seed"), *lines(figure, "mean")):
+        assert line.get_xdata().tolist() == list(range(65, STEPS + 1))
+    assert not lines(figure, "spikes")
+    with pytest.raises(LabError, match="from step 99 on"):
+        drawn(loss, runs, first=99)
+
+
+@pytest.mark.parametrize("style", _style.STYLES)
+def test_a_legend_takes_the_columns_that_fit(style):
+    with context(style):
+        for words, columns in (("gelu", 4), ("baseline_again (n = 5)", 2), (" ".join(["norm.eps=1e-05"] * 3), 1)):
+            figure = _style.new_figure(style)
+            (handle,) = figure.add_subplot().plot([0, 1])
+            _style.legend_below(figure, [handle] * 7, [words] * 7)
+            figure.draw_without_rendering()
+            (legend,) = figure.legends
+            box = legend.get_window_extent()
+            assert (legend._ncols, box.width <= figure.bbox.width) == (columns, True)
 
 
 def test_an_unfinished_seed_does_not_cut_the_mean_short(runs, tmp_path):

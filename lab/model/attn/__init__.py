@@ -28,6 +28,8 @@ class Attention(nn.Module, ABC):
     """The layer's place in the pattern."""
     selects = False
     """Whether a query sees less than ``layer.mask`` lets it, by what the keys hold."""
+    mask_note = ""
+    """What a picture of ``layer.mask`` has to say of this kind: that it is more than a query reads, and why."""
 
     @abstractmethod
     def forward(
