@@ -96,11 +96,17 @@ def numbers(values: Sequence[int]) -> str:
 def panels(found: "Sequence[tuple[str, Tensor]]", style: str) -> "Figure":
     """Ink where a key is seen, query positions downward."""
     from matplotlib.colors import ListedColormap
+    from matplotlib.ticker import MaxNLocator
 
     columns = min(len(found), 2 if len(found) in (2, 4) else 3)
     rows = -(-len(found) // columns)
     width = "column" if columns < 3 else "text"
-    figure = new_figure(style, width=width, ratio=(1.04 * rows + 0.02) / columns if columns > 1 else 1.02)
+    room = 50 if columns == 1 else 24
+    titles = ["\n".join(shortened(line, width=room) for line in title.split("\n")) for title, _ in found]
+    extra = 0.075 * rows * (max(title.count("\n") for title in titles) - 0.5) * (1 if columns < 3 else 0.5)
+    ratio = (1.04 * rows + 0.02) / columns if columns > 1 else 1.02
+    figure = new_figure(style, width=width, ratio=ratio + extra)
+    figure.set_layout_engine("compressed")  # for squares
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     ink = ListedColormap(["#ffffff", "#1b3a57"])
     for number, axes in enumerate(grid.flat):
@@ -108,14 +114,15 @@ def panels(found: "Sequence[tuple[str, Tensor]]", style: str) -> "Figure":
             axes.set_visible(False)
             grid[rows - 2, number % columns].tick_params(labelbottom=True)
             continue
-        title, seen = found[number]
+        _, seen = found[number]
         length = seen.shape[0]
         edges = (-0.5, length - 0.5, length - 0.5, -0.5)
         axes.imshow(seen.numpy(), cmap=ink, vmin=0, vmax=1, interpolation="nearest", extent=edges)
         for side in ("top", "right"):
             axes.spines[side].set_visible(True)
-        room = 40 if columns == 1 else 24
-        axes.set_title("\n".join(shortened(line, width=room) for line in title.split("\n")), fontsize="small")
+        axes.set_title(titles[number], fontsize="small")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
     figure.supxlabel("key position", fontsize="medium")
     figure.supylabel("query position", fontsize="medium")
     return figure
