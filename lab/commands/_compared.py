@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from lab.errors import ConfigError
+from lab.report.combined import Combination
 from lab.report.comparison import Comparison, compare, labelled, pick, setting
 from lab.report.effects import Stats
 from lab.report.variants import Record, Variant, variants
 from lab.runs.store import RunFolder, read_runs
+from lab.study.design import Contrast, asked_for
 from lab.study.manifest import Manifest
 from lab.study.manifest import at as study_at
 from lab.study.state import ENDED
@@ -138,7 +140,9 @@ def _declared(manifest: Manifest, *, exploratory: bool, rows: Sequence[Variant])
     if said.get("verdicts") is False:
         missing.append(f"tier {said.get('tier')} is not judged")
     kept = {key: stats[key] for key in ("alpha", "power", "margin") if stats.get(key) is not None}
-    family = max(_family(said, len(rows)), len(rows) - 1, 1)
+    asked = _asked(said, [row.label for row in rows]) if not exploratory else ()
+    family = len(asked) or max(_family(said, len(rows)), len(rows) - 1, 1)
+    base = rows[0].label
     lines = [f"study {manifest.label}, asked {manifest.asked}"]
     if exploratory:
         lines.append("exploratory: rows or baseline are not those that the study declares")
@@ -148,7 +152,27 @@ def _declared(manifest: Manifest, *, exploratory: bool, rows: Sequence[Variant])
         "m": family,
         "missing": missing,
         "lines": lines,
+        "declared": {each.plus[0] for each in asked if _is_plain(each, base)} if asked else None,
+        "combinations": [
+            Combination(name=each.name, plus=each.plus, minus=each.minus)
+            for each in asked
+            if not _is_plain(each, base)
+        ],
     }
+
+
+def _asked(said: dict[str, Any], arms: Sequence[str]) -> tuple[Contrast, ...]:
+    """The contrasts that a study declares; none where one is of an arm that is still to come."""
+    single = [part["name"] for part in said.get("variants") or ()]
+    try:
+        return asked_for(arms, said.get("contrasts"), said.get("design") or "star", single)
+    except ConfigError:
+        return ()
+
+
+def _is_plain(each: Contrast, base: str) -> bool:
+    """Whether it is one variant less the baseline, which is a row."""
+    return len(each.plus) == 1 and each.minus == (base,)
 
 
 def _family(said: dict[str, Any], arms: int) -> int:

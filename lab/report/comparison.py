@@ -1,10 +1,11 @@
 """The variants of a table with their baseline: rows, effects, notes, and the numbers behind them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lab.errors import ConfigError
+from lab.report.combined import Combination, Combined
 from lab.report.effects import Effects, Stats, effects
 from lab.report.grid import strict
 from lab.report.notes import footer, reasons, warnings
@@ -89,10 +90,23 @@ def compare(
     m: int | None = None,
     missing: Sequence[str] = (),
     lines: Sequence[str] = (EXPLORATORY,),
+    declared: Collection[str] | None = None,
+    combinations: Sequence[Combination] = (),
 ) -> Comparison:
     """Compare variants with one of them, by default the first.
 
     Where rows have several tokenizers, losses per token do not compare; then ``bits_per_byte`` is the metric.
+
+    Args:
+        variants: at least one.
+        baseline: one of them.
+        metric: as ``effects`` takes it, and so the rest.
+        stats: how verdicts are reached.
+        m: contrasts in the family.
+        missing: what is known to be missing.
+        lines: what the family is, to stand below the table.
+        declared: labels of the variants whose difference from the baseline is in the family.
+        combinations: the other contrasts of the family.
     """
     base = variants[0] if baseline is None else baseline
     ordered = (base, *(variant for variant in variants if variant is not base))
@@ -101,7 +115,8 @@ def compare(
         metric = "bits_per_byte"
     found = None
     if len(ordered) > 1:
-        found = effects(ordered, base, metric=metric, stats=stats, m=m, missing=missing)
+        more: dict[str, Any] = {"declared": declared, "combinations": combinations}
+        found = effects(ordered, base, metric=metric, stats=stats, m=m, missing=missing, **more)
     return Comparison(variants=ordered, rows=tuple(rows_of(ordered)), effects=found, lines=tuple(lines))
 
 
@@ -186,6 +201,26 @@ def _effects(found: Effects) -> dict[str, Any]:
             }
             for row in found.rows
         ],
+        "contrasts": [_combined(one) for one in found.combined],
+    }
+
+
+def _combined(one: Combined) -> dict[str, Any]:
+    return {
+        "contrast": one.combination.name,
+        "plus": list(one.combination.plus),
+        "minus": list(one.combination.minus),
+        "interaction": one.is_interaction,
+        "n": one.n,
+        "diverged": one.diverged,
+        "ended": one.ended,
+        "paired_by_seed": one.is_paired,
+        "differences": one.differences,
+        "test": _contrast(one.contrast),
+        "p_holm": one.p,
+        "equivalence": None if one.equivalence is None else asdict(one.equivalence),
+        "mde": one.mde,
+        "verdict": one.verdict,
     }
 
 

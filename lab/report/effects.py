@@ -7,23 +7,22 @@ declared contrasts, a variant that diverged among them. A diverged seed counts a
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
-from lab.report.pairs import Side, are_paired, side_of
-from lab.report.rows import within
+from lab.report.combined import Arms, Combination, Combined, combined, smallest
+from lab.report.pairs import Side, are_paired, more_of, side_of
 from lab.report.variants import Variant
 from lab.stats.contrast import ALPHA, Contrast, differences, paired, pairing_correlation, welch
 from lab.stats.equivalence import MARGIN_SDS, Equivalence, equivalence
 from lab.stats.holm import holm
 from lab.stats.moderated import moderated
 from lab.stats.noise import Floor, noise_floor
-from lab.stats.power import POWER, smallest_effect
+from lab.stats.power import POWER
 from lab.stats.verdict import Evidence, verdict
 
-RHO_MOST = 0.95
-"""The largest pairing correlation that an MDE is planned with; few seeds overestimate it."""
+UNDECLARED = "not declared"
+"""Of a variant whose difference from the baseline is no contrast of its study."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +115,8 @@ class Effects:
     """The smallest visible difference at the baseline's number of seeds."""
     missing: tuple[str, ...]
     """Why there are no verdicts; empty where the table is complete."""
+    combined: tuple[Combined, ...] = ()
+    """The contrasts of the family that are no variant less the baseline."""
     footer: tuple[str, ...] = field(default=())
     """Lines: test, family, floor, pairing."""
 
@@ -128,6 +129,8 @@ def effects(
     stats: Stats | None = None,
     m: int | None = None,
     missing: Sequence[str] = (),
+    declared: Collection[str] | None = None,
+    combinations: Sequence[Combination] = (),
 ) -> Effects:
     """Compare variants with a baseline.
 
@@ -136,22 +139,48 @@ def effects(
         baseline: what they are compared with.
         metric: a number of ``result.json``, lower is better.
         stats: how verdicts are reached; None: the usual.
-        m: contrasts in the family; None: all variants that are given.
+        m: contrasts in the family; None: all that are given.
         missing: what is known to be missing, such as runs that never began; then there are no verdicts, and none
             where a run has failed or has not ended.
+        declared: labels of the variants whose difference from the baseline is in the family; None: all.
+        combinations: the other contrasts of the family.
     """
     stats = stats or Stats()
     base = side_of(baseline, metric)
     others = [side_of(variant, metric) for variant in variants if variant is not baseline]
-    m = max(len(others), 1) if m is None else m
+    counted = [declared is None or side.label in declared for side in others]
+    m = max(sum(counted) + len(combinations), 1) if m is None else m
     pairs = [are_paired(side.runs, base.runs) for side in others]
-    contrasts, rho = _contrasts(others, base, pairs, m=m, alpha=stats.alpha)
-    floor = noise_floor([*base.losses.values()], alpha=stats.alpha)
-    margin = stats.margin or (MARGIN_SDS * floor.sd if floor and floor.sd > 0 else None)
-    ps = [
-        None if found is None or side.diverged else found.p for found, side in zip(contrasts, others, strict=True)
+    arms = Arms(
+        {side.label: side for side in (base, *others)},
+        {base.label: True, **{side.label: ok for side, ok in zip(others, pairs, strict=True)}},
+    )
+    contrasts, sums, rho = _tests(others, base, pairs, arms, combinations, m=m, alpha=stats.alpha)
+    lost = [side.diverged for side in others] + [arms.runs(one)[0] for one in combinations]
+    tests = zip([*contrasts, *sums], lost, [*counted, *(True for _ in sums)], strict=True)
+    corrected = iter(holm([None if one is None or k else one.p for one, k, counts in tests if counts], m=m))
+    found = _without_rows(base, others, metric, stats, m=m, rho=rho, missing=missing)
+    rows = [
+        _effect(side, base, ok, contrast, next(corrected) if counts else None, found, counts)
+        for side, ok, contrast, counts in zip(others, pairs, contrasts, counted, strict=True)
     ]
-    found = Effects(
+    more = [combined(one, arms, test, p, found) for one, test, p in zip(combinations, sums, corrected, strict=True)]
+    return replace(found, rows=tuple(rows), combined=tuple(more), footer=tuple(_footer(found, rows)))
+
+
+def _without_rows(
+    base: Side,
+    others: Sequence[Side],
+    metric: str,
+    stats: Stats,
+    *,
+    m: int,
+    rho: float | None,
+    missing: Sequence[str],
+) -> Effects:
+    """What the rows have in common."""
+    floor = noise_floor([*base.losses.values()], alpha=stats.alpha)
+    return Effects(
         metric=metric,
         baseline=base.label,
         baseline_losses=base.named(),
@@ -161,31 +190,42 @@ def effects(
         stats=stats,
         floor=floor,
         rho=rho,
-        margin=margin,
-        mde=_mde(floor, base.done, m, rho, stats),
+        margin=stats.margin or (MARGIN_SDS * floor.sd if floor and floor.sd > 0 else None),
+        mde=smallest(floor, base.done, m, rho, stats),
         missing=(*missing, *_unended([base, *others])),
     )
-    rows = [
-        _effect(side, base, ok, contrast, p, found)
-        for side, ok, contrast, p in zip(others, pairs, contrasts, holm(ps, m=m), strict=True)
-    ]
-    return _with_rows(found, rows)
 
 
-def _contrasts(
-    others: Sequence[Side], base: Side, pairs: Sequence[bool], *, m: int, alpha: float
-) -> tuple[list[Contrast | None], float | None]:
-    """The test of each variant, those that are paired together, and the pooled correlation of these."""
+def _tests(
+    others: Sequence[Side],
+    base: Side,
+    pairs: Sequence[bool],
+    arms: Arms,
+    combinations: Sequence[Combination],
+    *,
+    m: int,
+    alpha: float,
+) -> tuple[list[Contrast | None], list[Contrast | None], float | None]:
+    """The test of each variant and of each combination, those that are paired together; the pooled correlation."""
     y0 = [*base.losses.values()]
     together = [
         [side.losses.get(seed) for seed in base.losses] for side, ok in zip(others, pairs, strict=True) if ok
     ]
-    tested = iter(moderated(differences(together, y0), m=m, alpha=alpha).rows)
+    beside = [arms.by_seed(one, base.losses, 1 / one.scale) for one in combinations if arms.are_paired(one)]
+    tested = moderated(differences(together, y0), m=m, alpha=alpha, beside=beside)
+    rows, scaled = iter(tested.rows), iter(tested.beside)
     found = [
-        next(tested) if ok else welch([*side.losses.values()], y0, m=m, alpha=alpha)
+        next(rows) if ok else welch([*side.losses.values()], y0, m=m, alpha=alpha)
         for side, ok in zip(others, pairs, strict=True)
     ]
-    return found, pairing_correlation(together, y0)
+    sums = []
+    for one in combinations:
+        if not arms.are_paired(one):
+            sums.append(arms.welch(one, m=m, alpha=alpha))
+        else:
+            test = next(scaled)
+            sums.append(None if test is None else test.times(one.scale))
+    return found, sums, pairing_correlation(together, y0)
 
 
 def _unended(sides: Sequence[Side]) -> Iterator[str]:
@@ -195,15 +235,9 @@ def _unended(sides: Sequence[Side]) -> Iterator[str]:
                 yield f"{side.label} seed {seed} {record.get('status')}"
 
 
-@lru_cache(maxsize=256)
-def _mde(floor: Floor | None, n: int, m: int, rho: float | None, stats: Stats) -> float | None:
-    if floor is None or floor.sd == 0:
-        return None
-    rho = min(max(rho or 0.0, 0.0), RHO_MOST)
-    return smallest_effect(floor.unbiased_sd, n=n, m=m, rho=rho, alpha=stats.alpha, power=stats.power)
-
-
-def _effect(side: Side, base: Side, ok: bool, contrast: Contrast | None, p: float | None, table: Effects) -> Effect:
+def _effect(
+    side: Side, base: Side, ok: bool, contrast: Contrast | None, p: float | None, table: Effects, counts: bool
+) -> Effect:
     names = dict(zip(side.losses, side.named(), strict=True))
     both = {s: (y, y0) for s, y in side.losses.items() if (y0 := base.losses.get(s)) is not None and y is not None}
     both = both if ok else {}
@@ -211,13 +245,13 @@ def _effect(side: Side, base: Side, ok: bool, contrast: Contrast | None, p: floa
         contrast=contrast,
         p=p,
         equivalence=_equivalent(contrast, table) if not side.diverged else None,
-        mde=_mde(table.floor, contrast.n if contrast else 0, table.m, table.rho if ok else 0.0, table.stats),
+        mde=smallest(table.floor, contrast.n if contrast else 0, table.m, table.rho if ok else 0.0, table.stats),
         diverged=side.diverged,
         ended=side.done + side.diverged,
         baseline_diverged=base.diverged,
         sizes=(
-            ("params", _more(side, base, "parameters", "total")),
-            ("FLOPs", _more(side, base, "flops_per_token")),
+            ("params", more_of(side, base, "parameters", "total")),
+            ("FLOPs", more_of(side, base, "flops_per_token")),
         ),
     )
     return Effect(
@@ -237,7 +271,7 @@ def _effect(side: Side, base: Side, ok: bool, contrast: Contrast | None, p: floa
         pairs=len(both),
         params=evidence.sizes[0][1],
         flops=evidence.sizes[1][1],
-        verdict="" if table.missing else verdict(evidence, alpha=table.stats.alpha),
+        verdict="" if table.missing else verdict(evidence, alpha=table.stats.alpha) if counts else UNDECLARED,
     )
 
 
@@ -245,19 +279,6 @@ def _equivalent(contrast: Contrast | None, table: Effects) -> Equivalence | None
     if contrast is None or table.margin is None:
         return None
     return equivalence(contrast, margin=table.margin, alpha=table.stats.alpha)
-
-
-def _more(side: Side, base: Side, *keys: str) -> float | None:
-    """What a variant has more of, as a share of the baseline's."""
-    mine, theirs = (
-        next((v for record in runs.values() if (v := within(record, *keys)) is not None), None)
-        for runs in (side.runs, base.runs)
-    )
-    return mine / theirs - 1 if mine is not None and theirs else None
-
-
-def _with_rows(found: Effects, rows: Sequence[Effect]) -> Effects:
-    return replace(found, rows=tuple(rows), footer=tuple(_footer(found, rows)))
 
 
 def _footer(found: Effects, rows: Sequence[Effect]) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Table A: what each variant costs, the losses it reached, how it compares; then other measures."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lab.report.comparison import Comparison
 from lab.report.effects import Effect, Effects
@@ -26,7 +27,8 @@ def table(comparison: Comparison) -> Grid:
             group = "claims" if header.strip() in published else "effect"
             columns.append(Column(header=header, left=header.strip() in ("verdict", "claim"), group=group))
             bodies.append([by_label.get(row.variant, NONE) for row in rows])
-    more, data, per_seed = further(comparison)
+    more, data, by_seed = further(comparison)
+    seeds = [{**line, **also} for line, also in zip(comparison.per_seed(), by_seed, strict=True)]
     shared, read, *tested = (" · ".join(pieces) for pieces in comparison.notes())
     notes = [shared, read, *more.notes, *tested]
     notes += reasons(comparison.records)
@@ -35,11 +37,46 @@ def table(comparison: Comparison) -> Grid:
         title="Losses and costs",
         columns=columns,
         rows=list(zip(*bodies, strict=True)),
-        below=[more],
+        below=[*contrasts(found), more],
         notes=notes,
         data={**comparison.data(), **data},
-        per_seed=[{**line, **also} for line, also in zip(comparison.per_seed(), per_seed, strict=True)],
+        per_seed=[*seeds, *(dict.fromkeys(seeds[0]) | line for line in _by_seed(found))],
     )
+
+
+def contrasts(found: Effects | None) -> list[Grid]:
+    """The contrasts of the family that are no row of the table, as a block; none where there are none."""
+    if found is None or not found.combined:
+        return []
+    level = f"[{100 * (1 - found.stats.alpha):g}% family]"
+    headers = ["\ncontrast", "\nn", f"Δ {METRICS.get(found.metric, found.metric)}\n{level}", "\np Holm", "\nMDE"]
+    columns = [Column(header=header, left=n == 0) for n, header in enumerate(headers)]
+    return [
+        Grid(
+            title="Contrasts",
+            columns=[*columns, Column(header="\nverdict", left=True)],
+            rows=[
+                [
+                    one.combination.name,
+                    str(one.n),
+                    NONE
+                    if one.contrast is None
+                    else with_interval(one.contrast.mean, one.contrast.family_interval),
+                    p_said(one.p),
+                    NONE if one.mde is None else f"{one.mde:.4f}",
+                    ", ".join([one.verdict or f"n={one.n}", *([] if one.is_paired else ["unpaired"])]),
+                ]
+                for one in found.combined
+            ],
+        )
+    ]
+
+
+def _by_seed(found: Effects | None) -> Iterator[dict[str, Any]]:
+    """The contrasts by seed, in the keys of the records of runs."""
+    for one in found.combined if found else ():
+        for seed, value in one.differences.items():
+            yield {"variant": one.combination.name, "seed": seed, "difference": value}
 
 
 def effect_columns(found: Effects, published: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lab.report.rows import number, one_a_seed
+from lab.report.rows import number, one_a_seed, within
 from lab.report.variants import Record, Variant, replicate
 
 Seed = tuple[int, int]
@@ -72,3 +72,12 @@ def _value(record: Record, metric: str) -> float | None:
     if record.get("status") == "diverged":
         return math.inf
     return number(record.get(metric)) if record.get("status") == "done" else None
+
+
+def more_of(side: Side, base: Side, *keys: str) -> float | None:
+    """What a side has more of, as a share of the other's: a number of its results, by nested keys."""
+    mine, theirs = (
+        next((v for record in runs.values() if (v := within(record, *keys)) is not None), None)
+        for runs in (side.runs, base.runs)
+    )
+    return mine / theirs - 1 if mine is not None and theirs else None

@@ -40,6 +40,9 @@ class Moderated:
     rows: tuple[Contrast | None, ...]
     """One for each row that was given, in its order; None where fewer than two pairs finished."""
 
+    beside: tuple[Contrast | None, ...]
+    """Likewise, of those that were given beside."""
+
     prior_sd: float | None
     """s_0, in nats: the typical standard deviation of a paired difference; None where no row has two pairs."""
 
@@ -52,7 +55,13 @@ def prior_df(rows: int) -> int:
     return max(0, min(PRIOR_DF_MOST, rows - 1))
 
 
-def moderated(differences: Sequence[Losses] | Floats, *, m: int, alpha: float = ALPHA) -> Moderated:
+def moderated(
+    differences: Sequence[Losses] | Floats,
+    *,
+    m: int,
+    alpha: float = ALPHA,
+    beside: Sequence[Losses] | Floats = (),
+) -> Moderated:
     """Test every row of paired differences.
 
     Args:
@@ -60,19 +69,23 @@ def moderated(differences: Sequence[Losses] | Floats, *, m: int, alpha: float = 
             the seed did not finish in both.
         m: contrasts that the study declares, those without any seed included; their number widens the family
             intervals. The p of the rows are not corrected: ``lab.stats.holm`` does that.
+            Rows that it does not declare may be among them, which lend their variance and are not judged.
         alpha: error rate.
+        beside: more rows of as many seeds, such as interactions, which are made of the others and so have no say in
+            s_0 and d_0.
     """
-    assert m >= len(differences), f"{len(differences)} contrasts of {m} declared"
-    if not len(differences):
-        return Moderated(rows=(), prior_sd=None, prior_df=0)
-    d = np.array([np.asarray(row, dtype=np.float64) for row in differences])
+    rows = len(differences)
+    if not rows and not len(beside):
+        return Moderated(rows=(), beside=(), prior_sd=None, prior_df=0)
+    d = np.array([np.asarray(row, dtype=np.float64) for row in (*differences, *beside)])
     finished = np.isfinite(d)
     n = finished.sum(axis=1)
     mean = np.where(finished, d, 0.0).sum(axis=1) / np.maximum(n, 1)
     squares = (np.where(finished, d - mean[:, None], 0.0) ** 2).sum(axis=1)
     tested, nu = n >= 2, n - 1.0
-    d0 = prior_df(int(tested.sum()))
-    s0_squared = float(np.median(squares[tested] / chdtri(nu[tested], 0.5))) if tested.any() else 0.0
+    own = tested & (np.arange(len(d)) < rows)
+    d0 = prior_df(int(own.sum()))
+    s0_squared = float(np.median(squares[own] / chdtri(nu[own], 0.5))) if own.any() else 0.0
 
     def test(i: int) -> Contrast:
         pairs, df = int(n[i]), float(d0 + nu[i])
@@ -80,8 +93,10 @@ def moderated(differences: Sequence[Losses] | Floats, *, m: int, alpha: float = 
         sd = math.sqrt(squares[i] / nu[i])
         return contrast(float(mean[i]), se, df, n=pairs, n_baseline=pairs, sd=sd, m=m, alpha=alpha)
 
+    found = [test(i) if tested[i] else None for i in range(len(d))]
     return Moderated(
-        rows=tuple(test(i) if tested[i] else None for i in range(len(d))),
-        prior_sd=math.sqrt(s0_squared) if tested.any() else None,
+        rows=tuple(found[:rows]),
+        beside=tuple(found[rows:]),
+        prior_sd=math.sqrt(s0_squared) if own.any() else None,
         prior_df=d0,
     )

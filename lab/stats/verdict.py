@@ -45,6 +45,27 @@ def verdict(evidence: Evidence, *, alpha: float = ALPHA) -> str:
     return ", ".join([word, *carried]) if word else ""
 
 
+def verdict_of_sum(evidence: Evidence, *, is_interaction: bool, alpha: float = ALPHA) -> str:
+    """The words for several rows less several others, of which no side is better; empty with too few seeds.
+
+    Args:
+        evidence: its ``diverged`` and ``ended`` are of all rows together.
+        is_interaction: whether it is what two changes do together beyond what each does alone. Then equal to zero
+            means that they add up.
+        alpha: error rate.
+    """
+    found = evidence.contrast
+    if evidence.diverged:
+        return f"diverged {evidence.diverged}/{evidence.ended}"
+    if found is None or min(found.n, found.n_baseline) < SEEDS_LEAST:
+        return ""
+    if evidence.p is not None and evidence.p < alpha and found.mean:
+        return "differs from additive" if is_interaction else "differs from zero"
+    if evidence.equivalence is not None and evidence.equivalence.equivalent:
+        return f"{'additive' if is_interaction else 'equivalent'} within ±{evidence.equivalence.margin:.2g}"
+    return _unseen(evidence)
+
+
 def _word(evidence: Evidence, alpha: float) -> str:
     if evidence.diverged > evidence.baseline_diverged:
         return f"diverged {evidence.diverged}/{evidence.ended}"
@@ -57,5 +78,9 @@ def _word(evidence: Evidence, alpha: float) -> str:
         return "better" if found.mean < 0 else "worse"
     if evidence.equivalence is not None and evidence.equivalence.equivalent:
         return f"equivalent within ±{evidence.equivalence.margin:.2g}"
+    return _unseen(evidence)
+
+
+def _unseen(evidence: Evidence) -> str:
     mde = "" if evidence.mde is None else f" (MDE {evidence.mde:.2g})"
     return f"not distinguishable{mde}"

@@ -129,11 +129,11 @@ def _pairwise(study: Study, common: Settings) -> Iterator[_Row]:
     yield from _star(study, common)
     base = common | study.baseline.set
     for one, two in itertools.combinations(study.variants, 2):
-        yield _Row(_pair(one, two), base, _together(one, two, base), {})
+        yield _Row(_pair(one.name, two.name), base, _together(one, two, base), {})
 
 
-def _pair(one: Variant, two: Variant) -> str:
-    return f"{one.name}+{two.name}"
+def _pair(one: str, two: str) -> str:
+    return f"{one}+{two}"
 
 
 def _together(one: Variant, two: Variant, base: Settings) -> Settings:
@@ -189,19 +189,34 @@ def contrasts(study: Study, keys: Keys | None = None) -> tuple[Contrast, ...]:
         ConfigError: one that is written out cannot be read, or names an arm that is not there.
     """
     known = [arm.name for arm in arms(study, keys=keys)]
-    if study.contrasts is not None:
-        found = tuple(_parsed(written, known) for written in study.contrasts)
-        twice = next((one for one, two in itertools.combinations(found, 2) if one == two), None)
-        if twice:
-            raise ConfigError(f"study.contrasts has '{twice.name}' twice")
-        return found
+    found = asked_for(known, study.contrasts, study.design, [variant.name for variant in study.variants])
+    twice = next((one for one, two in itertools.combinations(found, 2) if one == two), None)
+    if twice:
+        raise ConfigError(f"study.contrasts has '{twice.name}' twice")
+    return found
+
+
+def asked_for(
+    known: Sequence[str], written: Sequence[str] | None, design: str, single: Sequence[str]
+) -> tuple[Contrast, ...]:
+    """The differences that are asked for of arms that are there.
+
+    Args:
+        known: names of all arms, the baseline first.
+        written: contrasts that are written out; None: those of the design.
+        design: of the study.
+        single: names of its variants, without what comes of two of them.
+
+    Raises:
+        ConfigError: one that is written out cannot be read, or names an arm that is not there.
+    """
+    if written is not None:
+        return tuple(_parsed(each, known) for each in written)
     base = known[0]
-    if study.design != "pairwise":
-        return tuple(Contrast(f"{name} - {base}", (name,), (base,)) for name in known[1:])
-    single = [variant.name for variant in study.variants]
-    alone = [Contrast(f"{name} - {base}", (name,), (base,)) for name in single]
-    pairs = itertools.combinations(study.variants, 2)
-    return (*alone, *(_interaction(_pair(one, two), one.name, two.name, base) for one, two in pairs))
+    names = known[1:] if design != "pairwise" else single
+    alone = [Contrast(f"{name} - {base}", (name,), (base,)) for name in names]
+    pairs = itertools.combinations(single, 2) if design == "pairwise" else ()
+    return (*alone, *(_interaction(_pair(one, two), one, two, base) for one, two in pairs))
 
 
 def _interaction(both: str, one: str, two: str, base: str) -> Contrast:

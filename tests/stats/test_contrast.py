@@ -6,7 +6,7 @@ import pytest
 from each import for_each
 from scipy import stats
 
-from lab.stats.contrast import contrast, differences, paired, pairing_correlation, welch
+from lab.stats.contrast import contrast, differences, paired, pairing_correlation, welch, welch_sum
 
 BASELINE = [2.31, 2.35, 2.28, 2.33, 2.30]
 VARIANT = [2.29, 2.36, 2.25, 2.30, 2.26]
@@ -107,3 +107,33 @@ def test_correlation_uses_the_pairs_there_are():
     assert pairing_correlation([[None] * 5], BASELINE) is None
     assert pairing_correlation([], BASELINE) is None
     assert pairing_correlation([[2.0] * 5], [2.1] * 5) is None
+
+
+def test_one_row_less_another_is_welch():
+    ours, theirs = welch_sum([VARIANT], [BASELINE[:3]], m=3), welch(VARIANT, BASELINE[:3], m=3)
+    assert [x for x in astuple(ours) if x is not None] == [
+        pytest.approx(x) for x in astuple(theirs) if x is not None
+    ]
+    assert welch_sum([VARIANT], [[2.3, None, math.inf]]) is None
+
+
+def test_a_sum_of_rows_by_hand():
+    rows = [[1.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 2.0], [5.0, 5.0]]
+    # Means 2, 4, 1, 5; variances 2, 4, 1, 0, over n 1, 4/3, 1/3, 0, together 8/3.
+    row = welch_sum(rows[:2], rows[2:])
+    assert (row.mean, row.n, row.n_baseline) == (0.0, 2, 2)
+    assert row.se == pytest.approx(math.sqrt(8 / 3))
+    assert row.df == pytest.approx((8 / 3) ** 2 / (1 / 1 + (4 / 3) ** 2 / 2 + (1 / 3) ** 2 / 2))
+    assert (row.t, row.p) == (0.0, 1.0)
+
+
+def test_a_sum_without_scatter():
+    row = welch_sum([[1.5, 1.5], [2.0, 2.0]], [[1.0, 1.0], [1.0, 1.0, 1.0]])
+    assert (row.mean, row.se, row.t, row.p, row.df) == (1.5, 0.0, math.inf, 0.0, 1)
+
+
+def test_larger_values():
+    one, two = paired(VARIANT, BASELINE, m=3), paired(2 * np.array(VARIANT), 2 * np.array(BASELINE), m=3)
+    twice = one.times(2.0)
+    for ours, theirs in zip(astuple(twice), astuple(two), strict=True):
+        assert ours == pytest.approx(theirs)

@@ -1,4 +1,4 @@
-"""What the tests do when there is nothing to see, and when there is: protocol.md 3.4, simulated anew."""
+"""What the tests do when there is nothing to see, and when there is, simulated."""
 
 import itertools
 import math
@@ -121,3 +121,17 @@ def test_power_after_holm(sd, n, i):
     y[:, :2] -= 0.02
     seen = [[p < ALPHA for p in holm(p, m=8)[:2]] for p in moderated_p(y, y0)]
     assert np.mean(seen) == pytest.approx(POWER[sd, n][i], abs=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [3, 5, 8])
+@pytest.mark.parametrize("rho", [0.0, 0.5])
+def test_false_stars_of_a_two_by_two_study(n, rho):
+    """Two changes and their interaction, where none does anything: the pair lends its variance alone."""
+    tables, wrong = 4000, 0
+    for y, y0 in zip(*losses(tables, 3, n, rho=rho, seed=n), strict=True):
+        beyond = (y[2] - y[0] - y[1] + y0) / math.sqrt(2)
+        found = moderated(differences(list(y), y0), m=3, beside=[beyond])
+        p = [found.rows[0].p, found.rows[1].p, found.beside[0].p]
+        wrong += min(holm(p, m=3)) < ALPHA
+    assert wrong / tables <= ALPHA + 3 * standard_error(ALPHA, tables)

@@ -115,8 +115,7 @@ def test_the_family_is_what_was_declared():
         assert (row.t, row.p, row.interval) == (wide.t, wide.p, wide.interval)
         assert wide.family_interval[0] < row.family_interval[0] < row.interval[0]
         assert row.interval[1] < row.family_interval[1] < wide.family_interval[1]
-    with pytest.raises(AssertionError):
-        moderated(D, m=2)
+    assert len(moderated(D, m=2).rows) == len(D)  # one that is not declared lends its variance
 
 
 def test_a_row_without_pairs_is_none_and_lends_nothing():
@@ -140,3 +139,14 @@ def test_rows_without_scatter():
     inert = moderated([*D, [0.0] * 5], m=4).rows[3]
     assert (inert.t, inert.p) == (0.0, 1.0)
     assert inert.interval[1] > 0
+
+
+def test_rows_beside_have_no_say():
+    alone, both = moderated(D, m=4), moderated(D, m=4, beside=[[9.0, -9.0, 5.0, 0.0, 1.0], [None] * 5])
+    assert both.rows == alone.rows
+    assert (both.prior_sd, both.prior_df) == (alone.prior_sd, alone.prior_df)
+    wild, none = both.beside
+    assert none is None
+    assert wild.df == alone.prior_df + 4
+    squares = np.var([9.0, -9.0, 5.0, 0.0, 1.0], ddof=1) * 4
+    assert wild.se**2 * 5 * wild.df == pytest.approx(squares + alone.prior_df * alone.prior_sd**2)

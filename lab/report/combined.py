@@ -1,0 +1,170 @@
+"""Contrasts of a study that are no variant less the baseline: interactions, one variant less another, any sum.
+
+An interaction ``A+B - A - B + baseline`` is what two changes do together beyond what each does alone. All contrasts
+are tested on paired seeds by the moderated t of the variants, whose variance they borrow: one of q arms in all is
+divided by the square root of q/2 for that, which makes it as wide as a difference of two. Where the arms are no
+pairs it is Welch's t. Of a sum no side is better, so its words are others than those of a variant.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+from lab.report.pairs import Seed, Side
+from lab.stats.contrast import Contrast, welch_sum
+from lab.stats.equivalence import Equivalence, equivalence
+from lab.stats.noise import Floor
+from lab.stats.power import smallest_effect
+from lab.stats.verdict import Evidence, verdict, verdict_of_sum
+
+if TYPE_CHECKING:
+    from lab.report.effects import Effects, Stats
+
+RHO_MOST = 0.95
+"""The largest pairing correlation that an MDE is planned with; few seeds overestimate it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combination:
+    """A contrast as it is declared."""
+
+    name: str
+    """As it is written, ``A - B``."""
+    plus: tuple[str, ...]
+    """Labels of the arms that are added."""
+    minus: tuple[str, ...]
+    """Of those that are taken away, as many."""
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.plus, *self.minus)
+
+    @property
+    def scale(self) -> float:
+        """How many times as wide as a difference of two arms it is."""
+        return math.sqrt(len(self.arms) / 2)
+
+    def is_interaction(self, baseline: str) -> bool:
+        """Whether it is of the form of one: two arms and the baseline, and what both make together."""
+        return len(self.plus) == len(self.minus) == 2 and baseline in self.plus
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combined:
+    """What came of one; differences are those of the losses that are added less those that are taken away."""
+
+    combination: Combination
+    is_interaction: bool
+    n: int
+    """Seeds that finished in all its arms; where they are no pairs, in the one with the fewest."""
+    diverged: int
+    """Runs of its arms that diverged."""
+    ended: int
+    """Runs that finished or diverged."""
+    is_paired: bool
+    differences: dict[str, float]
+    """By seed, of those that finished in all arms; empty where they are no pairs."""
+    contrast: Contrast | None
+    p: float | None
+    """Corrected by Holm's method, in the family of all contrasts."""
+    equivalence: Equivalence | None
+    mde: float | None
+    verdict: str
+    """Empty where nothing may be said."""
+
+
+@dataclass(frozen=True)
+class Arms:
+    """The arms of a table by label, the baseline first."""
+
+    sides: Mapping[str, Side]
+    is_paired: Mapping[str, bool]
+    """Whether an arm's seeds are pairs with the baseline's."""
+
+    def are_paired(self, one: Combination) -> bool:
+        """Whether all arms of a contrast share batches and weights with the baseline, and so with each other."""
+        return all(self.is_paired.get(arm, False) for arm in one.arms)
+
+    def by_seed(self, one: Combination, seeds: Iterable[Seed], factor: float = 1.0) -> list[float]:
+        """A contrast by seed, times a factor; not a number where an arm is missing or did not finish."""
+        found = []
+        for seed in seeds:
+            parts = [self._loss(arm, seed) for arm in one.plus] + [-self._loss(arm, seed) for arm in one.minus]
+            found.append(factor * math.fsum(parts) if all(map(math.isfinite, parts)) else math.nan)
+        return found
+
+    def _loss(self, arm: str, seed: Seed) -> float:
+        loss = self.sides[arm].losses.get(seed) if arm in self.sides else None
+        return math.nan if loss is None else loss
+
+    def welch(self, one: Combination, *, m: int, alpha: float) -> Contrast | None:
+        """The test where the arms are no pairs; None where one is missing or has fewer than two finished seeds."""
+        if any(arm not in self.sides for arm in one.arms):
+            return None
+        plus, minus = ([[*self.sides[arm].losses.values()] for arm in arms] for arms in (one.plus, one.minus))
+        return welch_sum(plus, minus, m=m, alpha=alpha)
+
+    def runs(self, one: Combination) -> tuple[int, int]:
+        """How many runs of the arms diverged, and how many ended."""
+        known = [self.sides[arm] for arm in one.arms if arm in self.sides]
+        diverged = sum(side.diverged for side in known)
+        return diverged, diverged + sum(side.done for side in known)
+
+
+def combined(
+    one: Combination, arms: Arms, contrast: Contrast | None, p: float | None, table: "Effects"
+) -> Combined:
+    """What is to be said of a contrast.
+
+    Args:
+        one: the contrast.
+        arms: of the table.
+        contrast: its test.
+        p: corrected for the family.
+        table: margin, floor and correlation; nothing is said where it is not complete.
+    """
+    ok = arms.are_paired(one)
+    diverged, ended = arms.runs(one)
+    is_interaction = one.is_interaction(table.baseline)
+    seen = smallest(table.floor, contrast.n if contrast else 0, table.m, table.rho if ok else 0.0, table.stats)
+    base = arms.sides[table.baseline]
+    by_seed = dict(zip(base.named(), arms.by_seed(one, base.losses), strict=True)) if ok else {}
+    equal = None
+    if contrast is not None and table.margin is not None and not diverged:
+        equal = equivalence(contrast, margin=table.margin, alpha=table.stats.alpha)
+    evidence = Evidence(
+        contrast=contrast,
+        p=p,
+        equivalence=equal,
+        mde=None if seen is None else one.scale * seen,
+        diverged=diverged,
+        ended=ended,
+        baseline_diverged=0,
+    )
+    words = verdict if len(one.arms) == 2 else partial(verdict_of_sum, is_interaction=is_interaction)
+    return Combined(
+        combination=one,
+        is_interaction=is_interaction,
+        n=min(contrast.n, contrast.n_baseline) if contrast else 0,
+        diverged=diverged,
+        ended=ended,
+        is_paired=ok,
+        differences={seed: value for seed, value in by_seed.items() if math.isfinite(value)},
+        contrast=contrast,
+        p=p,
+        equivalence=equal,
+        mde=evidence.mde,
+        verdict="" if table.missing else words(evidence, alpha=table.stats.alpha),
+    )
+
+
+@lru_cache(maxsize=256)
+def smallest(floor: Floor | None, n: int, m: int, rho: float | None, stats: "Stats") -> float | None:
+    """The smallest visible difference of two arms; None where the scatter of the baseline is not known."""
+    if floor is None or floor.sd == 0:
+        return None
+    rho = min(max(rho or 0.0, 0.0), RHO_MOST)
+    return smallest_effect(floor.unbiased_sd, n=n, m=m, rho=rho, alpha=stats.alpha, power=stats.power)
