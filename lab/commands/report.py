@@ -1,6 +1,7 @@
 """Write one HTML file about runs: tables, curves to look into, spikes with their text."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from lab.commands._claims import with_claims
@@ -12,6 +13,7 @@ from lab.paths import runs_dir
 from lab.report.grid import Grid
 from lab.report.lr_table import lr_sensitivity
 from lab.report.main_table import table
+from lab.report.rows import within
 from lab.report.stability_table import stability
 
 NO_RATES = "Table C (learning rates) is left out: no variant was run at several learning rates."
@@ -45,7 +47,8 @@ def _page(found: Found, paths: list[Path]) -> str:
     from lab.report.page.build import Page, build
 
     manifest = found.manifest
-    compared = with_claims(comparison(found))
+    plain = comparison(found)
+    compared = with_claims(plain)
     declared = manifest.declared if manifest else None
     rates = _rates(found, paths)
     page = Page(
@@ -53,7 +56,12 @@ def _page(found: Found, paths: list[Path]) -> str:
         question=str((declared or {}).get("question") or ""),
         declared=declared,
         variants=compared.variants,
-        grids=[table(compared), stability(compared.variants), *([rates] if rates else [])],
+        # Claims have a section of their own: their lines need not stand below the table too.
+        grids=[
+            table(replace(compared, lines=plain.lines)),
+            stability(compared.variants),
+            *([rates] if rates else []),
+        ],
         folders={str(record["id"]): folder for record, folder in zip(found.records, found.folders, strict=True)},
         claims=compared.claims,
         absent=[*([] if rates else [NO_RATES]), NO_CACHE],
@@ -64,11 +72,13 @@ def _page(found: Found, paths: list[Path]) -> str:
 
 def _rates(found: Found, paths: list[Path]) -> Grid | None:
     """Table C, of the runs that a study tuned with too; None where no variant has several learning rates."""
-    if found.manifest is not None and any(entry.cell.role != "report" for entry in found.manifest.runs):
+    if found.manifest is not None:
+        # Arms as a study declares them do not say their settings: rows are found instead.
         found = find(paths, tuning=True)
-    variants = comparison(found).variants
-    made = lr_sensitivity(variants)
-    return made if len(made.rows) < len(variants) else None
+    if len({within(record["config"], "optim", "lr") for record in found.records}) < 2:
+        return None
+    made = lr_sensitivity(comparison(found).variants)
+    return made if any(len(row["lrs"]) > 1 for row in made.data["rows"]) else None
 
 
 def _parser() -> Parser:

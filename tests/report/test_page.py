@@ -129,13 +129,14 @@ def test_mean_is_over_the_steps_that_all_seeds_have():
 
 def test_spikes_are_listed_with_what_is_known(tmp_path):
     page = page_of(tmp_path, names=("relu",), seeds=1)
-    (tmp_path / "0-0" / "layers.jsonl").write_text('{"step": 1, "grad_norm": [1.0, 3.0, 2.0]}\n')
+    (tmp_path / "0-0" / "layers.jsonl").write_text('{"step": 141, "grad_norm": [1.0, 3.0, 2.0]}\n')
     series = {run: read_series(folder) for run, folder in page.folders.items()}
     (found,), total = spikes(page.variants, series, page.folders)
     assert total == 1
-    assert (found.step, found.series, found.lr, found.layer) == (150, "loss", 1e-3, "")
+    assert (found.step, found.series, found.lr, found.layer) == (150, "loss", 1e-3, "2 of 3 (at step 141)")
     assert found.above > 100
-    assert found.value == pytest.approx(5.5, abs=0.05)
+    assert found.around["loss"] == (pytest.approx(2.5, abs=0.05), pytest.approx(5.5, abs=0.05))
+    assert found.around["grad_norm"] == tuple(series["r0-0"]["grad_norm"][1][148:150])
     assert "not at hand" in found.missing
 
 

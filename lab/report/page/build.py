@@ -48,7 +48,7 @@ def build(page: Page) -> str:
     """
     plotly = library()
     series = {run: read_series(folder) for run, folder in page.folders.items()}
-    body = "".join(f"<section>{part}</section>" for part in _sections(page, series) if part)
+    body = "".join(f'<section class="{name}">{part}</section>' for name, part in _sections(page, series).items())
     curves = charted(page.variants, series)
     style = (_HERE / "page.css").read_text(encoding="utf-8")
     script = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("curves.js", "page.js"))
@@ -76,7 +76,7 @@ def _head(page: Page) -> str:
     return f"<h1>{parts.said(page.title)}</h1>{question}<p>{count}</p>{notes}"
 
 
-def _sections(page: Page, series: Mapping[str, Any]) -> list[str]:
+def _sections(page: Page, series: Mapping[str, Any]) -> dict[str, str]:
     records = [record for variant in page.variants for record in variant.records]
     found, total = spikes(page.variants, series, page.folders)
     if page.declared:
@@ -84,22 +84,22 @@ def _sections(page: Page, series: Mapping[str, Any]) -> list[str]:
     else:
         told = "<p>No study declared one: these runs were put together afterwards.</p>"
     absent = "".join(f'<p class="unit">{parts.said(line)}</p>' for line in page.absent)
-    return [
-        f"<h2>Protocol</h2>{told}",
-        f"<h2>Results</h2>{''.join(map(parts.grid, page.grids))}{absent}",
-        f"<h2>Claims</h2>{claim_list(page.claims, records)}",
-        _charts(page.variants, series),
-        f"<h2>Spikes</h2>{parts.spike_list(found, total)}",
-        f"<h2>Configurations</h2>{parts.configurations(page.variants)}",
-        f"<h2>Environment</h2>{parts.environments(records, page.folders)}",
-    ]
+    return {
+        "protocol": f"<h2>Protocol</h2>{told}",
+        "results": f"<h2>Results</h2>{''.join(map(parts.grid, page.grids))}{absent}",
+        "claims": f"<h2>Claims</h2>{claim_list(page.claims, records)}",
+        "curves": _charts(page.variants, series),
+        "spikes": f"<h2>Spikes</h2>{parts.spike_list(found, total)}",
+        "configurations": f"<h2>Configurations</h2>{parts.configurations(page.variants)}",
+        "environment": f"<h2>Environment</h2>{parts.environments(records, page.folders)}",
+    }
 
 
 def _charts(variants: Sequence[Variant], series: Mapping[str, Any]) -> str:
     return _TOOLS + "".join(
-        f'<h3 id="about-{key}">{title}</h3><p class="unit">{unit}, mean over seeds; drag to zoom</p>'
+        f'<div class="chart-block"><h3>{title}</h3><p class="unit">{unit}, mean over seeds; drag to zoom</p>'
         f'<div class="chart waiting" id="chart-{key}" role="img" aria-label="{title} over steps by variant" '
-        f'aria-details="values-{key}"></div>{parts.values(key, title, variants, series)}'
+        f'aria-details="values-{key}"></div></div>{parts.values(key, title, variants, series)}'
         for key, (title, unit) in _TITLES.items()
     )
 
@@ -118,4 +118,5 @@ _TOOLS = """<h2>Curves</h2>
 <button type="button" id="save">Download all values (CSV)</button></p>
 <p class="unit">Each stretch of a long curve is drawn by its least and its largest value, so that no spike is lost;
 zooming in shows the rest.</p>
+<noscript><p class="note">Curves are drawn by a script in this file, which this browser does not run.</p></noscript>
 """

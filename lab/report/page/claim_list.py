@@ -73,12 +73,11 @@ def _claim(group: Sequence[Mapping[str, Any]], ours: str) -> str:
         )
         for one in group
     ]
-    facts = [("published", f"{first['source']}: {first['scale']}"), ("here", ours)]
-    if first.get("caveat"):
-        facts.append(("caveat", str(first["caveat"])))
+    facts = {"Published": f"{first['source']}: {first['scale']}", "Here": ours, "Caveat": first.get("caveat")}
+    lines = "".join(f"<p>{name}: {parts.said(text)}</p>" for name, text in facts.items() if text)
     dagger = '<p class="unit">† told by others, not read in the paper</p>' if first.get("told") else ""
     return (
-        f'<article class="claim"><h3>{parts.said(first["statement"])}</h3>{parts.pairs(facts)}'
+        f'<article class="claim"><h3>{parts.said(first["statement"])}</h3><div class="unit">{lines}</div>'
         f"{parts.table(heads, rows, str(first['claim']))}{dagger}</article>"
     )
 

@@ -50,13 +50,14 @@
   }
 
   function layout(key) {
-    const axis = {gridcolor: "#e3e6eb", zeroline: false, linecolor: "#4d5562", ticks: "outside", automargin: true};
+    const axis = {gridcolor: "#e3e6eb", zeroline: false, linecolor: "#4d5562", ticks: "outside", automargin: true,
+      ticklabeloverflow: "allow"};
     return {
       font: {family: "system-ui, sans-serif", size: 13, color: "#16181d"}, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
-      margin: {l: 58, r: 12, t: 12, b: 46}, hovermode: few ? "x unified" : "closest", dragmode: "zoom", uirevision: 1,
+      margin: {l: 58, r: 24, t: 12, b: 46}, hovermode: few ? "x unified" : "closest", dragmode: "zoom", uirevision: 1,
       hoverlabel: {bgcolor: "#fff", bordercolor: "#4d5562", font: {color: "#16181d"}},
-      xaxis: {...axis, title: {text: "step"}}, legend: {orientation: "h", y: -0.2, x: 0},
-      yaxis: {...axis, title: {text: TITLES[key]}, type: of("log").checked ? "log" : "linear",
+      xaxis: {...axis, title: {text: "step", standoff: 8}}, legend: {orientation: "h", y: -0.16, x: 0},
+      yaxis: {...axis, title: {text: TITLES[key], standoff: 8}, type: of("log").checked ? "log" : "linear",
         uirevision: of("log").checked},
     };
   }
@@ -140,9 +141,9 @@
   let opened = [];
   window.addEventListener("beforeprint", () => {
     ready();
-    opened = [...document.querySelectorAll("details:not([open])")];
+    opened = [...document.querySelectorAll("details:not([open]):not(.batch)")];
     opened.forEach(one => { one.open = true; });
-    for (const key of KEYS) Plotly.relayout(of("chart-" + key), {width: 660, height: 380});
+    for (const key of KEYS) Plotly.relayout(of("chart-" + key), {width: 660, height: 360});
   });
   window.addEventListener("afterprint", () => {
     opened.forEach(one => { one.open = false; });

@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -80,30 +81,60 @@ def spike_list(found: Sequence[Spike], total: int) -> str:
     if not total:
         return f"<p>No step of any run is a spike by <code>{LOCAL}</code>.</p>"
     first = f" The first {MOST} are listed." if total > len(found) else ""
-    heads = ("variant", "run", "seed", "step", "series", "LR", "value", "robust sd above", "largest layer", "batch")
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    head = "".join(f'<th scope="col">{name}</th>' for name in _SPIKE_HEADS)
     rows = "".join(map(_spike, found))
-    wide = scrolling(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>", "Spikes")
+    wide = scrolling(f'<table class="spikes"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>', "Spikes")
     count = f"{total} flagged step{'' if total == 1 else 's'} by <code>{LOCAL}</code>"
     about = "of the loss, and of the logarithm of the gradient norm before clipping"
-    return f"<p>{count}, {about}.{first}</p>{wide}"
+    told = (
+        '<p class="unit">Loss and gradient norm: of the step before → of this one, both of the batch of that step '
+        "before its update. Height: robust standard deviations above the line through the steps before. Largest "
+        "layer: the one with the largest gradient norm, where track.layers is set.</p>"
+    )
+    return f"<p>{count}, {about}.{first}</p>{told}{wide}"
+
+
+_SPIKE_HEADS = (
+    "variant",
+    "run",
+    "seed",
+    "step",
+    "series",
+    "height",
+    "LR",
+    "loss",
+    "gradient norm",
+    "largest layer",
+    "batch",
+)
 
 
 def _spike(one: Spike) -> str:
-    cells = [one.variant, one.run, one.seed, one.step, one.series, _number(one.lr, ".3g")]
-    cells += ["not finite" if one.value is None else f"{one.value:.4g}", _number(one.above, ".1f")]
+    cells = [
+        one.variant,
+        one.run,
+        one.seed,
+        one.step,
+        one.series,
+        _number(one.above, ".1f"),
+        _number(one.lr, ".3g"),
+    ]
+    cells += [" → ".join(_number(value, ".4g") for value in pair) for pair in one.around.values()]
     cells.append(one.layer or NONE)
     texts = "".join(f"<pre>{said(text)}</pre>" for text in one.texts)
     label = f"Batch of step {one.step}, run {said(one.run)}"
     if one.missing:
         batch = f"<small>{said(one.missing)}</small>"
     else:
-        batch = f'<details><summary aria-label="{label}">show text</summary>{texts}</details>'
+        batch = f'<details class="batch"><summary aria-label="{label}">show text</summary>{texts}</details>'
     return f"<tr>{''.join(f'<td>{said(cell)}</td>' for cell in cells)}<td>{batch}</td></tr>"
 
 
 def _number(value: float | None, form: str) -> str:
-    return NONE if value is None else format(value, form)
+    """A dash where there is none, and words where it is not finite."""
+    if value is None:
+        return NONE
+    return format(value, form) if math.isfinite(value) else "not finite"
 
 
 def protocol(declared: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -121,7 +152,10 @@ def configurations(variants: Sequence[Variant]) -> str:
     parts = []
     if differing:
         rows = [(variant.label, *_values(variant, differing)) for variant in variants]
-        parts.append(table(("variant", *differing), rows, "Settings that differ"))
+        lines: list[Sequence[str]] = [("variant", *differing), *rows]
+        if len(differing) > len(variants):
+            lines = [("setting", *(row[0] for row in rows)), *list(zip(*lines, strict=True))[1:]]
+        parts.append(table(lines[0], lines[1:], "Settings that differ"))
     same = pairs((key, by_run[0][key]) for key in shared)
     parts.append(f"<details><summary>What all runs share: {len(shared)} settings</summary>{same}</details>")
     return "".join(parts)

@@ -16,11 +16,14 @@ from lab.report.page.curves import Series
 from lab.report.variants import Record, Variant, config_of, hash_of
 from lab.runs.metrics import rising_lines
 from lab.runs.store import RunFolder
-from lab.stats.spikes import MAD_TO_SD, local, log_norm
+from lab.stats.spikes import heights, local, log_norm
 from lab.streams import stream_seed
 
 MOST = 200
 """Spikes that are listed."""
+
+NAMES = {"loss": "loss", "grad_norm": "gradient norm"}
+"""Of the series that are judged."""
 
 SEQUENCES = 3
 CHARACTERS = 300
@@ -39,12 +42,12 @@ class Spike:
     step: int
     series: str
     lr: float | None
-    value: float | None
-    """None where it was not finite."""
     above: float | None
-    """Robust standard deviations above the line through the steps before it."""
+    """Robust standard deviations above the line through the steps before it; None where it was not finite."""
+    around: Mapping[str, tuple[float | None, float | None]]
+    """Loss and gradient norm, by key: of the step before and of this one; NaN where not finite, None where none."""
     layer: str
-    """The layer with the largest gradient norm; empty where none was logged."""
+    """The layer with the largest gradient norm, then or when the layers were last looked at; empty where never."""
     texts: tuple[str, ...]
     """The beginnings of some sequences of the batch."""
     missing: str
@@ -74,46 +77,38 @@ def _flagged(series: Mapping[str, Series]) -> Iterator[tuple[str, int, float | N
     for key, form in (("loss", np.asarray), ("grad_norm", log_norm)):
         if key in series:
             x = np.asarray(form(series[key][1]), dtype=np.float64)
-            steps = local(x).steps
-            left = np.isfinite(x)
-            left[list(steps)] = False
-            for index in steps:
-                yield key, index, _above(x, left, index)
-
-
-def _above(x: Any, usable: Any, index: int, *, w: int = 128, w_min: int = 32) -> float | None:
-    """Robust standard deviations above the line through the usable points before."""
-    window = np.arange(max(0, index - w), index)
-    window = window[usable[window]]
-    if len(window) < w_min or not math.isfinite(x[index]):
-        return None
-    line = np.poly1d(np.polyfit(window - index, x[window], 1))
-    left = x[window] - line(window - index)
-    scale = MAD_TO_SD * float(np.median(np.abs(left - np.median(left))))
-    return float(x[index] - line(0)) / scale if scale > 0 else None
+            found = local(x)
+            yield from ((key, *each) for each in zip(found.steps, heights(x, found), strict=True))
 
 
 def _spike(
     variant: str, record: Record, at: tuple[str, int, float | None], series: Mapping[str, Series], batch: "_Batch"
 ) -> Spike:
     key, index, above = at
-    steps, values = series[key]
-    step, value = int(steps[index]), float(values[index])
-    lr = series["lr"][1][index] if "lr" in series and index < len(series["lr"][1]) else None
+    step = int(series[key][0][index])
     texts, missing = batch.texts(step)
     return Spike(
         variant=variant,
         run=str(record.get("id")),
         seed=config_of(record).get("seed"),
         step=step,
-        series="loss" if key == "loss" else "gradient norm",
-        lr=None if lr is None else float(lr),
-        value=value if math.isfinite(value) else None,
+        series=NAMES[key],
+        lr=_value(series, "lr", step),
         above=above,
+        around={key: (_value(series, key, step - 1), _value(series, key, step)) for key in NAMES},
         layer=batch.layer(step),
         texts=texts,
         missing=missing,
     )
+
+
+def _value(series: Mapping[str, Series], key: str, step: int) -> float | None:
+    """NaN where the step has a value that is not finite, None where it has none."""
+    if key not in series:
+        return None
+    steps, values = series[key]
+    index = int(np.searchsorted(steps, step))
+    return float(values[index]) if index < len(steps) and steps[index] == step else None
 
 
 class _Batch:
@@ -138,12 +133,13 @@ class _Batch:
         return tuple(self._tokenizer.decode(row)[:CHARACTERS] for row in inputs[:SEQUENCES]), ""
 
     def layer(self, step: int) -> str:
-        """The layer whose gradient was largest, from 1."""
-        norms = self._layers.get(step)
+        """The layer whose gradient was largest, from 1, and where that was seen before ``step``, at which step."""
+        seen = max((at for at in self._layers if at <= step), default=None)
+        norms = self._layers.get(seen) if seen is not None else None
         if not norms:
             return ""
         largest = max(range(len(norms)), key=norms.__getitem__)
-        return f"{largest + 1} of {len(norms)}"
+        return f"{largest + 1} of {len(norms)}" + ("" if seen == step else f" (at step {seen})")
 
 
 def _layers(file: Path) -> dict[int, list[float]]:
