@@ -96,6 +96,42 @@ def test_a_study_names_its_arms_and_says_how_they_are_judged(declared, capsys):
     assert "study norms-01234567" in out
 
 
+@pytest.mark.parametrize(
+    ("more", "rows", "names"),
+    [
+        ({"design": "pairwise"}, {"a": "better", "b": "equivalent", "a+b": "not declared"}, ["a+b - a - b + base"]),
+        (
+            {"contrasts": ["a - b", "b - base"]},
+            {"a": "not declared", "b": "equivalent", "a+b": "not declared"},
+            ["a - b"],
+        ),
+        ({}, {"a": "better", "b": "equivalent", "a+b": "better"}, []),
+    ],
+)
+def test_contrasts_that_a_study_declares(tmp_path, monkeypatch, capsys, more, rows, names):
+    monkeypatch.setenv("LAB_OUTPUTS", str(tmp_path))
+    cells, ids = [], []
+    for arm, gain in (("base", 0), ("a", -0.05), ("b", 0.0), ("a+b", -0.08)):
+        for seed in range(1, 6):
+            ids.append(f"{arm}{seed}")
+            cells.append(Cell(arm, (f"seed={seed}",), seed=seed))
+            write(tmp_path / "runs" / ids[-1], seed=seed, loss=3 + gain + seed / 100 + (seed * len(arm) % 3) / 1000)
+    parts = [{"name": "a", "set": {}}, {"name": "b", "set": {}}]
+    said = {"baseline": {"name": "base"}, "variants": parts, "design": "star", "contrasts": None} | more
+    study = Manifest("two", "01234567", ("study=two",), said, "2026-01-01T00:00:00+00:00", 20)
+    study.with_stage("all", cells, ids).write()
+    found = effects(capsys, "two")
+    assert {row["variant"]: row["verdict"] for row in found["rows"]}.keys() == rows.keys()
+    assert all(row["verdict"].startswith(rows[row["variant"]]) for row in found["rows"])
+    assert [one["contrast"] for one in found["contrasts"]] == names
+    assert found["family"] == {"pairwise": 3}.get(more.get("design"), len(more.get("contrasts", "abc")))
+    if names:
+        assert found["contrasts"][0]["verdict"] == ("better" if "contrasts" in more else "differs from additive")
+        assert effects(capsys, "two", "--baseline", "a")["contrasts"] == []  # exploratory
+    (tmp_path / "runs" / "a3" / "result.json").unlink()
+    assert {one["verdict"] for one in effects(capsys, "two")["contrasts"]} <= {""}
+
+
 def test_a_study_that_lacks_a_run_has_no_verdicts(declared, capsys):
     (declared / "runs" / "layer3" / "result.json").unlink()
     assert [row["verdict"] for row in effects(capsys, "norms")["rows"]] == ["", ""]
