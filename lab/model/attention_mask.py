@@ -228,7 +228,8 @@ def latest(n_tokens: int, window: int) -> range:
 def attention_mask(mask: Mask, pos_T: range, pos_S: range | Spans, like: Tensor) -> Tensor:
     """0 where a query may see a key, minus infinity where not; (T, S) or (N, T, S), type and device of ``like``."""
     spans = (pos_S,) if isinstance(pos_S, range) else pos_S
-    hidden_TS = like.new_full((len(pos_T), sum(map(len, spans))), -math.inf)
+    size = len(pos_T), sum(map(len, spans))
+    hidden_TS = torch.full(size, -math.inf, dtype=like.dtype, device=like.device)
     if mask == FULL:
         return hidden_TS.triu_(diagonal=pos_T.start - spans[0].start + 1)
     t_T1 = torch.arange(pos_T.start, pos_T.stop, device=like.device)[:, None]

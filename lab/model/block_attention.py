@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lab.model import stacking
+
 
 class Blocks(ABC):
     """A way to compute one mask, for sequences that start at position 0."""
@@ -223,7 +225,16 @@ def fused(q_BNTH: Tensor, k_BKSH: Tensor, v_BKSH: Tensor, scale: float, mask_TS:
         q_BNTH, k_BKSH = F.pad(q_BNTH, (0, fill)), F.pad(k_BKSH, (0, fill))
     elif fill < 0:
         v_BKSH = F.pad(v_BKSH, (0, -fill))
-    y_BNTH = F.scaled_dot_product_attention(
+    if stacking.is_on():
+        mask_TS = None if mask_TS is None else mask_TS[(None,) * (4 - mask_TS.dim())]
+        y_BNTH = stacking.apply(_kernel_for_all, q_BNTH, k_BKSH, v_BKSH, scale, mask_TS)
+    else:
+        y_BNTH = _kernel(q_BNTH, k_BKSH, v_BKSH, scale, mask_TS)
+    return y_BNTH if fill >= 0 else y_BNTH[..., :width]
+
+
+def _kernel(q_BNTH: Tensor, k_BKSH: Tensor, v_BKSH: Tensor, scale: float, mask_TS: Tensor | None) -> Tensor:
+    return F.scaled_dot_product_attention(
         q_BNTH,
         k_BKSH,
         v_BKSH,
@@ -232,4 +243,14 @@ def fused(q_BNTH: Tensor, k_BKSH: Tensor, v_BKSH: Tensor, scale: float, mask_TS:
         scale=scale,
         enable_gqa=q_BNTH.shape[1] != k_BKSH.shape[1],
     )
-    return y_BNTH if fill >= 0 else y_BNTH[..., :width]
+
+
+def _kernel_for_all(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None) -> Tensor:
+    """Models, the first axis, become rows of the batch; or heads, where each has a mask of its own."""
+    if mask is None or mask.dim() == 4:
+        rows_of_all = _kernel(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), scale, mask)
+        return torch.unflatten(rows_of_all, 0, q.shape[:2])
+    mask = mask.expand(-1, -1, q.shape[2], -1, -1)
+    q_BNTH, k_BKSH, v_BKSH, mask_BNTS = (x.transpose(0, 1).flatten(1, 2) for x in (q, k, v, mask))
+    heads_of_all = _kernel(q_BNTH, k_BKSH, v_BKSH, scale, mask_BNTS)
+    return torch.unflatten(heads_of_all, 1, (len(q), -1)).transpose(0, 1)

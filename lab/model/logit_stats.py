@@ -10,14 +10,17 @@ from torch import Tensor
 
 
 class LogitStats:
-    """Per-token numbers of logits, each a leaf that a loss can be differentiated by."""
+    """Per-token numbers of logits, each a leaf that a loss can be differentiated by.
+
+    Logits of several models may come at once, with an axis in front that all numbers then have, too.
+    """
 
     def __init__(self, z_CV: Tensor, target_C: Tensor, *, with_mean: bool, batch_lse: Tensor | None = None) -> None:
         """Take the numbers; ``z_CV`` is overwritten."""
         self.batch_lse = batch_lse
         """Mean logsumexp of all sequences computed at once, a constant; where ``needs_mean_lse`` is set."""
         self._target_C = target_C
-        self.target = z_CV.gather(-1, target_C[:, None])[:, 0].requires_grad_()
+        self.target = z_CV.gather(-1, target_C[..., None])[..., 0].requires_grad_()
         """Logit of the target."""
         self.mean = z_CV.mean(dim=-1).requires_grad_() if with_mean else None
         """Mean logit; only there where a component sets ``needs_mean_logit``."""
@@ -25,7 +28,7 @@ class LogitStats:
             self._top_C1 = z_CV.amax(dim=-1, keepdim=True)
             self._exp_CV = z_CV.sub_(self._top_C1).exp_()
             self._sum_C1 = self._exp_CV.sum(dim=-1, keepdim=True)
-            lse_C = (self._top_C1 + self._sum_C1.log())[:, 0]
+            lse_C = (self._top_C1 + self._sum_C1.log())[..., 0]
         self.lse = lse_C.requires_grad_()
         """logsumexp over the vocabulary, nats."""
         self._max: Tensor | None = None
@@ -33,7 +36,7 @@ class LogitStats:
     def max(self) -> Tensor:
         """Largest logit."""
         if self._max is None:
-            self._max = self._top_C1[:, 0].clone().requires_grad_()
+            self._max = self._top_C1[..., 0].clone().requires_grad_()
         return self._max
 
     def logit_gradient(self, loss_C: Tensor) -> Tensor:
@@ -41,13 +44,13 @@ class LogitStats:
         leaves = {"lse": self.lse, "target": self.target, "max": self._max, "mean": self.mean}
         asked = {name: leaf for name, leaf in leaves.items() if leaf is not None}
         grads = torch.autograd.grad(loss_C, list(asked.values()), torch.ones_like(loss_C), allow_unused=True)
-        given = {name: grad[:, None] for name, grad in zip(asked, grads, strict=True) if grad is not None}
+        given = {name: grad[..., None] for name, grad in zip(asked, grads, strict=True) if grad is not None}
         with torch.no_grad():
             dz_CV = self._exp_CV
             top_C1 = dz_CV.argmax(dim=-1, keepdim=True) if "max" in given else None
             dz_CV.mul_(given["lse"] / self._sum_C1 if "lse" in given else 0.0)
             if "target" in given:
-                dz_CV.scatter_add_(-1, self._target_C[:, None], given["target"])
+                dz_CV.scatter_add_(-1, self._target_C[..., None], given["target"])
             if top_C1 is not None:
                 dz_CV.scatter_add_(-1, top_C1, given["max"])
             if "mean" in given:

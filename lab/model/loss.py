@@ -27,6 +27,23 @@ def chunk_rows(device: str, vocab_size: int) -> int:
     return max(CHUNK_ROWS, CHUNK_ELEMENTS[device] // vocab_size)
 
 
+class Objective:
+    """What a model adds to cross-entropy, and does to its logits."""
+
+    def __init__(self, model: Transformer) -> None:
+        self._stability, self._regularization = model.stability, model.regularization
+        self.logits = model.stability.logits
+        self.changes_logits = model.stability.changes_logits
+        self.needs_mean_logit = model.stability.needs_mean_logit or model.regularization.needs_mean_logit
+        self.needs_mean_lse = model.stability.needs_mean_lse
+
+    def per_token(self, nats_C: Tensor, stats: LogitStats) -> Tensor:
+        """What is minimised, of each token."""
+        total_C = self._regularization.loss(nats_C, stats)
+        penalty_C = self._stability.loss(stats)
+        return total_C if penalty_C is None else total_C + penalty_C
+
+
 class TokenLoss(NamedTuple):
     """What the loss of a batch of tokens comes to."""
 
@@ -49,7 +66,7 @@ def token_loss(
     ``together`` takes the mean of a number over the processes that compute these sequences at once; None: one does.
     """
     x_MD, weight_VD = _head_input(model, x_BTD)
-    args = (x_MD, weight_VD, model.head_bias, target_BT.flatten(), model, denominator, together)
+    args = (x_MD, weight_VD, model.head_bias, target_BT.flatten(), Objective(model), denominator, together)
     objective, nats = _ChunkedLoss.apply(*args)  # type: ignore[no-untyped-call]
     return TokenLoss(objective, nats)
 
@@ -91,7 +108,7 @@ class _ChunkedLoss(torch.autograd.Function):
         weight_VD: Tensor,
         bias_V: Tensor | None,
         target_M: Tensor,
-        model: Transformer,
+        minimised: Objective,
         denominator: int,
         together: Callable[[Tensor], Tensor] | None,
     ) -> tuple[Tensor, Tensor]:
@@ -107,15 +124,16 @@ class _ChunkedLoss(torch.autograd.Function):
         buffer_CV = x_MD.new_empty(min(rows, len(x_MD)), len(weight_VD))
         with torch.autocast(x_MD.device.type, enabled=False):
             head = _Head(weight_VD, bias_V, buffer_CV)
-            batch_lse = _batch_lse(x_MD, target_M, head, model) if model.stability.needs_mean_lse else None
+            batch_lse = _batch_lse(x_MD, target_M, head, minimised) if minimised.needs_mean_lse else None
             if batch_lse is not None and together is not None:
                 batch_lse = together(batch_lse)
             for first in range(0, len(x_MD), rows):
                 x_CD, target_C = x_MD[first : first + rows], target_M[first : first + rows]
                 raw_CV = head.logits(x_CD)
-                loss, draw_CV = _chunk(raw_CV, target_C, model, denominator, batch_lse, wanted=wanted)
-                objective += loss.objective
-                nats += loss.nats
+                part = chunk_loss(raw_CV, target_C, minimised, denominator, batch_lse, wanted=wanted)
+                objective_C, nats_C, draw_CV = part
+                objective += objective_C.sum()
+                nats += nats_C.sum()
                 if dx_MD is not None and dweight_VD is not None:
                     torch.mm(draw_CV, weight_VD, out=dx_MD[first : first + rows])
                     if wide == x_MD.dtype:
@@ -148,48 +166,44 @@ class _Head(NamedTuple):
         return raw_CV if self.bias_V is None else raw_CV.add_(self.bias_V)
 
 
-def _batch_lse(x_MD: Tensor, target_M: Tensor, head: _Head, model: Transformer) -> Tensor:
+def _batch_lse(x_MD: Tensor, target_M: Tensor, head: _Head, minimised: Objective) -> Tensor:
     """The mean logsumexp over the counted tokens of all chunks, for a penalty on its square."""
     rows, wide = len(head.buffer_CV), torch.promote_types(x_MD.dtype, torch.float32)
     total = torch.zeros((), dtype=wide, device=x_MD.device)
     for first in range(0, len(x_MD), rows):
-        z_CV = model.stability.logits(head.logits(x_MD[first : first + rows]))
+        z_CV = minimised.logits(head.logits(x_MD[first : first + rows]))
         lse_C = z_CV.to(wide).logsumexp(dim=-1)
         total += torch.where(target_M[first : first + rows] >= 0, lse_C, 0.0).sum()
     return total / (target_M >= 0).sum().clamp(min=1)
 
 
-def _chunk(
+def chunk_loss(
     raw_CV: Tensor,
     target_C: Tensor,
-    model: Transformer,
+    minimised: Objective,
     denominator: int,
     batch_lse: Tensor | None,
     *,
     wanted: bool,
-) -> tuple[TokenLoss, Tensor]:
-    """The loss of one chunk, and where wanted the gradient of its raw logits, which may be overwritten."""
-    stability, regularization = model.stability, model.regularization
-    hooked = stability.changes_logits
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Objective and nats of each token; where wanted the gradient of raw logits, which may be overwritten."""
+    hooked = minimised.changes_logits
     leaf_CV = raw_CV.detach().requires_grad_(hooked)
     with torch.enable_grad():
-        z_CV = stability.logits(leaf_CV)
+        z_CV = minimised.logits(leaf_CV)
     counted_C = target_C >= 0
     wide = torch.promote_types(raw_CV.dtype, torch.float32)
     with torch.enable_grad():
         stats = LogitStats(
             z_CV.detach().to(wide, copy=hooked),
             target_C.clamp(min=0),
-            with_mean=stability.needs_mean_logit or regularization.needs_mean_logit,
+            with_mean=minimised.needs_mean_logit,
             batch_lse=batch_lse,
         )
         nats_C = stats.lse - stats.target
-        total_C = regularization.loss(nats_C, stats)
-        penalty_C = stability.loss(stats)
-        total_C = total_C if penalty_C is None else total_C + penalty_C
-        scaled_C = torch.where(counted_C, total_C / denominator, 0.0)
-    loss = TokenLoss(scaled_C.detach().sum(), torch.where(counted_C, nats_C.detach(), 0.0).sum())
+        scaled_C = torch.where(counted_C, minimised.per_token(nats_C, stats) / denominator, 0.0)
+    parts = scaled_C.detach(), torch.where(counted_C, nats_C.detach(), 0.0)
     if not wanted:
-        return loss, raw_CV
+        return *parts, raw_CV
     dz_CV = stats.logit_gradient(scaled_C).to(raw_CV.dtype)
-    return loss, torch.autograd.grad(z_CV, leaf_CV, dz_CV)[0] if hooked else dz_CV
+    return *parts, torch.autograd.grad(z_CV, leaf_CV, dz_CV)[0] if hooked else dz_CV

@@ -11,9 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lab.model import stacking
+
 
 def rms_norm(x: Tensor, gain_D: Tensor, eps: float) -> Tensor:
     """G x / sqrt(mean(x²) + eps) over the last axis."""
+    if stacking.is_on():  # what has no weights is computed for all models at once
+        return plain_rms_norm(x, eps) * gain_D
     if x.device.type == "cpu" and not torch.compiler.is_compiling():  # a compiler fuses the operations itself
         y: Tensor = _RMSNorm.apply(x, gain_D, eps)  # type: ignore[no-untyped-call]
         return y
@@ -22,6 +26,12 @@ def rms_norm(x: Tensor, gain_D: Tensor, eps: float) -> Tensor:
 
 def plain_rms_norm(x: Tensor, eps: float) -> Tensor:
     """X / sqrt(mean(x²) + eps) over the last axis."""
+    if stacking.is_on():
+        return stacking.apply(_plain, x, eps)
+    return _plain(x, eps)
+
+
+def _plain(x: Tensor, eps: float) -> Tensor:
     if x.device.type == "cpu" and not torch.compiler.is_compiling():
         y: Tensor = _PlainRMSNorm.apply(x, eps)  # type: ignore[no-untyped-call]
         return y

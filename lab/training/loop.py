@@ -107,10 +107,14 @@ def train_step(
     config: RunConfig, state: TrainState, batches: Batches, ranks: Ranks = ALONE
 ) -> tuple[Tensor, Tensor, float]:
     """One update. Returns the batch's loss in nats per token, the gradient norm before clipping, the rate."""
+    return backward(config, state, batches, ranks), *update(config, state, batches)
+
+
+def update(config: RunConfig, state: TrainState, batches: Batches) -> tuple[Tensor, float]:
+    """Have the optimizer use the gradients. Returns their norm before clipping, and the rate."""
     lr = config.optim.lr * config.schedule.factor(state.step, config.train.steps)
     for group in state.optimizer.param_groups:
         group["lr"] = lr * group["lr_scale"]
-    loss = backward(config, state, batches, ranks)
     if state.layers is not None:
         state.layers.look(state.model, batches, state.step)
     with part("clip"):
@@ -119,7 +123,7 @@ def train_step(
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
     state.step += 1
-    return loss, grad_norm, lr
+    return grad_norm, lr
 
 
 def backward(config: RunConfig, state: TrainState, batches: Batches, ranks: Ranks = ALONE) -> Tensor:
@@ -129,7 +133,7 @@ def backward(config: RunConfig, state: TrainState, batches: Batches, ranks: Rank
     """
     own = ranks.rows(config.train.batch_size)
     with part("data"):
-        x_BT, y_BT = (_to_device(array[own], config.device) for array in batches.at(state.step))
+        x_BT, y_BT = (to_device(array[own], config.device) for array in batches.at(state.step))
     torch.manual_seed(stream_seed(config.study_seed, config.seed, "noise", state.step, *ranks.noise))
     n_rows, n_tokens = len(x_BT) * ranks.size, y_BT.numel() * ranks.size
     micro = config.train.micro_batch_size or len(x_BT)
@@ -156,7 +160,8 @@ def clip(config: RunConfig, state: TrainState) -> Tensor:
     return clip_grad_norm_(parameters, config.optim.grad_clip)
 
 
-def _to_device(array: object, device: Device) -> Tensor:
+def to_device(array: object, device: Device) -> Tensor:
+    """A batch's tokens where they are computed with."""
     tensor = torch.as_tensor(array)
     if device is Device.cuda:
         return tensor.pin_memory().to("cuda", non_blocking=True)
