@@ -45,6 +45,13 @@ HEADERS = (
 )
 
 
+RARE = ("first bad\nstep", "max attention\nlogit", "growth\nexponent")
+"""Columns that are left out where no row has them: nothing diverged, no layer was tracked."""
+
+GROUPS = {header: "spikes" for header in HEADERS if header.startswith("spikes")}
+"""Columns that stay together in a narrow terminal."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pool:
     """Spikes of one definition in one series, over seeds."""
@@ -79,9 +86,14 @@ def stability(variants: Sequence[Variant], *, baseline: int = 0) -> Grid:
         rows.append(_cells(variant.label, numbers, found))
         data.append({"variant": variant.label, **numbers, "delta": None if found is None else _finite(found)})
         seeds += [{"variant": variant.label, **_of_seed(run)} for run in ended]
-    columns = [Column(header=header, left=header == HEADERS[0]) for header in HEADERS]
+    known = [n for n, header in enumerate(HEADERS) if header not in RARE or any(row[n] != NONE for row in rows)]
     return Grid(
-        title="Stability", columns=columns, rows=rows, notes=_notes(data), data={"rows": data}, per_seed=seeds
+        title="Stability",
+        columns=[Column(header=HEADERS[n], left=n == 0, group=GROUPS.get(HEADERS[n], "")) for n in known],
+        rows=[[row[n] for n in known] for row in rows],
+        notes=_notes(data),
+        data={"rows": data},
+        per_seed=seeds,
     )
 
 
@@ -137,7 +149,13 @@ def _numbers(ended: Sequence[Record]) -> dict[str, Any]:
 
 
 def bad_step(run: Record) -> int | None:
-    """The step at which a number was not finite; None where a run diverged without."""
+    """The step at which a diverged run went bad, as ``lab.stats.divergence`` tells.
+
+    Results that do not hold it are from before; of these it is known where a number was not finite.
+    """
+    known = number(run.get("bad_step"))
+    if known is not None:
+        return int(known)
     found = re.search(r"not finite (?:at|after) step (\d+)", str(run.get("reason")))
     return int(found[1]) if found else None
 
@@ -189,8 +207,15 @@ def _cells(label: str, row: Mapping[str, Any], found: Contrast | None) -> list[s
         _known(row["grad_norm_tail"], "{:.2f}"),
         _known(row["max_attention_logit"], "{:.1f}"),
         _known(row["growth_exponent"], "{:+.2f}"),
-        NONE if found is None else "{:+.2f} [{:+.2f}, {:+.2f}]".format(found.mean, *found.interval),
+        _change(found),
     ]
+
+
+def _change(found: Contrast | None) -> str:
+    """A difference of roots; without an interval where all seeds have the same, which would say too much."""
+    if found is None:
+        return NONE
+    return f"{found.mean:+.2f}" + (" [{:+.2f}, {:+.2f}]".format(*found.interval) if found.sd else "")
 
 
 def _spikes(one: Mapping[str, Any] | None, steps: int) -> str:
@@ -207,15 +232,23 @@ def _spikes(one: Mapping[str, Any] | None, steps: int) -> str:
 
 def _notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     notes = [
-        f"spikes in % of judged steps by {LOCAL}, {OLMO2}, {OLMO_CORE} (loss or gradient norm); counts pooled over "
-        "finished and diverged seeds",
-        "Δ: paired t on √count of loss spikes, 95%; first bad step: median over seeds with a number that is not "
-        "finite; clipping hides spikes",
+        f"spikes in % of judged steps: {LOCAL} · {OLMO2} · {OLMO_CORE}, of loss or gradient norm · counts pooled "
+        "over finished and diverged seeds",
+        "Δ: paired t on √count of local spikes of the loss, 95%",
+        "largest jump: the largest residual of the loss above its line by local · clipped: steps whose gradient was "
+        "scaled down, which hides spikes; none is skipped",
     ]
+    if any(row["diverged"] for row in rows):
+        notes.append(
+            "first bad step: median over diverged seeds · of runs whose numbers stayed finite, the first step from "
+            "which the smoothed loss stays above the bound"
+        )
     most = max((row["ended"] for row in rows), default=0)
     if most > 1:
         rough = f"; rough: fewer than {SEEDS_ENOUGH} seeds" if any(r["ended"] < SEEDS_ENOUGH for r in rows) else ""
-        notes.append(f"intervals of spikes by resampling seeds{rough}; of divergence exact (Clopper-Pearson)")
+        notes.append(f"intervals of spikes by resampling seeds{rough} · of divergence exact (Clopper-Pearson)")
+    if all(row["max_attention_logit"] is None for row in rows):
+        notes.append("largest attention logit, growth exponent: with track.layers=true")
     return notes
 
 
