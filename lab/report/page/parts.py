@@ -126,7 +126,9 @@ def _spike(one: Spike) -> str:
     if one.missing:
         batch = f"<small>{said(one.missing)}</small>"
     else:
-        batch = f'<details class="batch"><summary aria-label="{label}">show text</summary>{texts}</details>'
+        some = f"{len(one.texts)} of {one.sequences}" if one.sequences > len(one.texts) else f"{one.sequences}"
+        opener = f'<summary aria-label="{label}">text: {some} sequence{"s" * (one.sequences > 1)}</summary>'
+        batch = f'<details class="batch">{opener}{texts}</details>'
     return f"<tr>{''.join(f'<td>{said(cell)}</td>' for cell in cells)}<td>{batch}</td></tr>"
 
 

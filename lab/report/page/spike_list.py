@@ -25,8 +25,8 @@ MOST = 200
 NAMES = {"loss": "loss", "grad_norm": "gradient norm"}
 """Of the series that are judged."""
 
-SEQUENCES = 3
-CHARACTERS = 300
+SEQUENCES = 16
+CHARACTERS = 200
 """Sequences of a batch that are shown, and how much of each."""
 
 NOT_HERE = "the data is not at hand: no cached tokens have this run's hashes"
@@ -50,6 +50,8 @@ class Spike:
     """The layer with the largest gradient norm, then or when the layers were last looked at; empty where never."""
     texts: tuple[str, ...]
     """The beginnings of some sequences of the batch."""
+    sequences: int
+    """Of the whole batch."""
     missing: str
     """Why there are no texts."""
 
@@ -86,7 +88,7 @@ def _spike(
 ) -> Spike:
     key, index, above = at
     step = int(series[key][0][index])
-    texts, missing = batch.texts(step)
+    texts, sequences, missing = batch.texts(step)
     return Spike(
         variant=variant,
         run=str(record.get("id")),
@@ -98,6 +100,7 @@ def _spike(
         around={key: (_value(series, key, step - 1), _value(series, key, step)) for key in NAMES},
         layer=batch.layer(step),
         texts=texts,
+        sequences=sequences,
         missing=missing,
     )
 
@@ -125,12 +128,12 @@ class _Batch:
         except (OSError, ValueError, TypeError) as error:
             self.missing = f"the batch cannot be read: {type(error).__name__}"
 
-    def texts(self, step: int) -> tuple[tuple[str, ...], str]:
-        """Beginnings of sequences of the update that made ``step`` updates, or why there are none."""
+    def texts(self, step: int) -> tuple[tuple[str, ...], int, str]:
+        """Beginnings of sequences of the update number ``step``, how many it had, or why there are none."""
         if self.missing:
-            return (), self.missing
+            return (), 0, self.missing
         inputs, _ = self._batches.at(step - 1)
-        return tuple(self._tokenizer.decode(row)[:CHARACTERS] for row in inputs[:SEQUENCES]), ""
+        return tuple(self._tokenizer.decode(row)[:CHARACTERS] for row in inputs[:SEQUENCES]), len(inputs), ""
 
     def layer(self, step: int) -> str:
         """The layer whose gradient was largest, from 1, and where that was seen before ``step``, at which step."""
