@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,16 @@ from lab.errors import ConfigError
 from lab.report.combined import Combination
 from lab.report.comparison import Comparison, compare, labelled, pick, setting
 from lab.report.effects import Stats
-from lab.report.variants import Record, Variant, variants
+from lab.report.lr_table import LR
+from lab.report.variants import Record, Variant, replicate, variants
 from lab.runs.store import RunFolder, read_runs
 from lab.study.design import Contrast, asked_for
 from lab.study.manifest import Manifest
 from lab.study.manifest import at as study_at
 from lab.study.state import ENDED
+
+SHARED = "shared"
+"""The value of ``lr.mode`` of a study that takes its learning rate as it is set."""
 
 
 @dataclass
@@ -35,6 +39,8 @@ class Found:
     """Whether all paths are studies."""
     manifest: Manifest | None = None
     """The one study that was named, where it declares its arms."""
+    fresh: frozenset[str] | None = None
+    """Ids of runs on seeds that chose no learning rate; None: no study that was named chose one."""
 
 
 def find(paths: Sequence[Path], *, tuning: bool = False) -> Found:
@@ -42,7 +48,7 @@ def find(paths: Sequence[Path], *, tuning: bool = False) -> Found:
 
     Args:
         paths: of studies, by name or folder, or of runs.
-        tuning: whether runs of studies that chose a learning rate are read too; then arms are found, not declared.
+        tuning: whether runs of studies that chose a learning rate are read too; then each rate of an arm is a row.
 
     Raises:
         LabError: a path is missing or cannot be read.
@@ -62,6 +68,9 @@ def find(paths: Sequence[Path], *, tuning: bool = False) -> Found:
     found.folders, found.records = [folder for folder, _ in read], [record for _, record in read]
     ended = {record["id"] for record in found.records if record["status"] in ENDED}
     found.missing += [line for manifest in manifests for line in _incomplete(manifest, ended)]
+    tuned = [m for m in manifests if ((m.declared or {}).get("lr") or {}).get("mode", SHARED) != SHARED]
+    if tuned:
+        found.fresh = frozenset(entry.id for m in tuned for entry in m.runs if entry.cell.role == "report")
     if found.studies and len(manifests) == 1 and manifests[0].declared:
         found.arms = {entry.folder.path: entry.cell.arm for entry in manifests[0].runs}
         found.manifest = None if tuning else manifests[0]
@@ -93,9 +102,25 @@ def comparison(
         rows = labelled(rows, by) if by else rows
         base = pick(rows, baseline) if baseline else None
         return compare(rows, baseline=base, **_declared(found.manifest, exploratory=bool(chosen), rows=rows))
-    rows = variants(records, in_order=found.studies)
+    rows = _by_rate(found, records) if found.arms else variants(records, in_order=found.studies)
     rows = labelled(rows, by) if by else rows
-    return compare(rows, baseline=pick(rows, baseline) if baseline else None, missing=found.missing)
+    made = compare(rows, baseline=pick(rows, baseline) if baseline else None, missing=found.missing)
+    return replace(made, fresh=found.fresh)
+
+
+def _by_rate(found: Found, records: Sequence[Record]) -> list[Variant]:
+    """Each learning rate of each arm of a study, in its order."""
+    kept = {id(record) for record in records}
+    arms = {id(record): found.arms[folder] for record, folder in zip(found.records, found.folders, strict=True)}
+    by_rate: dict[tuple[str, str], list[Record]] = {}
+    for record in found.records:
+        if id(record) in kept:
+            by_rate.setdefault((arms[id(record)], setting(record, LR) or "?"), []).append(record)
+    place = {arm: n for n, arm in enumerate(dict.fromkeys(found.arms.values()))}
+    return [
+        Variant(f"{arm} {LR}={rate}", {"arm": arm, LR: rate}, tuple(sorted(runs, key=replicate)))
+        for (arm, rate), runs in sorted(by_rate.items(), key=lambda item: place[item[0][0]])
+    ]
 
 
 def _incomplete(manifest: Manifest, ended: Collection[str]) -> Iterator[str]:

@@ -73,11 +73,11 @@ def _page(found: Found, paths: list[Path]) -> str:
 def _rates(found: Found, paths: list[Path]) -> Grid | None:
     """Table C, of the runs that a study tuned with too; None where no variant has several learning rates."""
     if found.manifest is not None:
-        # Arms as a study declares them do not say their settings: rows are found instead.
         found = find(paths, tuning=True)
     if len({within(record["config"], "optim", "lr") for record in found.records}) < 2:
         return None
-    made = lr_sensitivity(comparison(found).variants)
+    compared = comparison(found)
+    made = lr_sensitivity(compared.variants, fresh=compared.fresh)
     return made if any(len(row["lrs"]) > 1 for row in made.data["rows"]) else None
 
 

@@ -60,7 +60,7 @@ def main(argv: list[str]) -> int:
 _GRIDS: dict[str, Callable[[Comparison], Grid]] = {
     "A": table,
     "B": lambda made: stability(made.variants),
-    "C": lambda made: lr_sensitivity(made.variants),
+    "C": lambda made: lr_sensitivity(made.variants, fresh=made.fresh),
 }
 """How the tables are made that take no measuring."""
 

@@ -28,6 +28,8 @@ class Comparison:
     """None where there is nothing to compare with."""
     lines: tuple[str, ...] = ()
     """What the family is."""
+    fresh: frozenset[str] | None = None
+    """Ids of the runs on seeds that chose no learning rate; None: no study chose one."""
     published: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Cells beside the effects by the row's label, by header: published figures and what is said of them."""
     claims: tuple[Mapping[str, Any], ...] = ()

@@ -18,7 +18,7 @@ def footer(records: Sequence[Record], rows: Sequence[Row]) -> list[list[str]]:
     seeds = sorted({seed for row in rows for seed in row.seeds})
     ratios = [row.tokens / row.params for row in rows if row.tokens and row.params]
     shared = [
-        f"seed{'s' if len(seeds) > 1 else ''} {_runs_of(seeds)}",
+        f"seed{'s' if len(seeds) > 1 else ''} {ranges(seeds)}",
         _span([row.tokens for row in rows], si, "tokens per run"),
         _span(ratios, "{:.2g}".format, "tokens/parameter"),
         _names("data {}", (choice(record, "data") for record in records)),
@@ -97,8 +97,12 @@ def si(value: float) -> str:
 
 def _env_warnings(records: Iterable[Record]) -> list[str]:
     seen: dict[str, set[str]] = {}
+    before: Any = None
     for record in records:
         env = record.get("env")
+        if env == before:  # as of nearly all
+            continue
+        before = env
         earlier = env.get("earlier", []) if isinstance(env, Mapping) else []  # of a run that was resumed
         for key, value in chain.from_iterable(_env_leaves(part, "") for part in (env, *earlier)):
             seen.setdefault(key, set()).add(value)
@@ -119,7 +123,7 @@ def _env_leaves(part: Any, key: str) -> Iterable[tuple[str, str]]:
         yield key, part
 
 
-def _runs_of(seeds: Sequence[int]) -> str:
+def ranges(seeds: Sequence[int]) -> str:
     """``1–3, 7`` for 1, 2, 3, 7."""
     parts: list[list[int]] = []
     for seed in seeds:

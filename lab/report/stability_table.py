@@ -235,8 +235,8 @@ def _notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"spikes in % of judged steps: {LOCAL} · {OLMO2} · {OLMO_CORE}, of loss or gradient norm · counts pooled "
         "over finished and diverged seeds",
         "Δ: paired t on √count of local spikes of the loss, 95%",
-        "largest jump: the largest residual of the loss above its line by local · clipped: steps whose gradient was "
-        "scaled down, which hides spikes; none is skipped",
+        "largest jump: the largest residual of the loss above its line by local · clipped: steps whose gradient "
+        "was scaled down, which hides spikes; none is skipped",
     ]
     if any(row["diverged"] for row in rows):
         notes.append(

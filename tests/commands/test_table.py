@@ -180,6 +180,33 @@ def test_the_table_of_learning_rates(tmp_path, capsys):
     assert all(f"{loss:.4f}"[:4] in out for loss in (3.0, 3.1, 3.2))
 
 
+def test_a_study_that_tuned_its_rates_has_arms_and_fresh_seeds(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LAB_OUTPUTS", str(tmp_path))
+    tuned = [
+        ("tune", rate, seed, 3 + (rate - 2e-3) ** 2 * 1e5) for rate in (1e-3, 2e-3, 4e-3) for seed in (101, 102)
+    ]
+    cells, ids = [], []
+    for arm, better in (("base", 0.0), ("new", 0.1)):
+        for role, rate, seed, loss in [*tuned, ("report", 2e-3, 1, 3.2), ("report", 2e-3, 2, 3.3)]:
+            ids.append(f"{arm}{rate}{seed}")
+            cells.append(Cell(arm, (f"seed={seed}",), role=role, seed=seed, lr=rate))
+            write(tmp_path / "runs" / ids[-1], seed=seed, loss=loss - better)
+            file = tmp_path / "runs" / ids[-1] / "result.json"
+            result = json.loads(file.read_text())
+            result["config"]["optim"] = {"lr": rate}
+            file.write_text(json.dumps(result))
+    said = {"baseline": {"name": "base"}, "lr": {"mode": "tuned"}}
+    study = Manifest("rates", "01234567", ("study=rates",), said, "2026-01-01T00:00:00+00:00", len(ids))
+    study.with_stage("all", cells, ids).write()
+    base, new = rows(capsys, "C", "rates")
+    assert (base["variant"], new["variant"]) == ("base", "new")
+    assert (base["n"], base["means"]) == ([2, 2, 2], pytest.approx([3.1, 3.0, 3.4]))
+    assert (base["fresh"]["n"], base["fresh"]["mean"]) == (2, pytest.approx(3.25))
+    assert new["fresh"]["mean"] == pytest.approx(3.15)
+    assert [row["variant"] for row in rows(capsys, "rates")] == ["base", "new"]
+    assert [row["n"] for row in rows(capsys, "rates")] == [2, 2]
+
+
 def test_an_outputs_folder_a_folder_of_runs_a_run_and_a_file(runs, capsys):
     everything = rows(capsys, runs.parent)
     assert [row["variant"] for row in everything] == ["norm=layernorm", "norm=rmsnorm"]
