@@ -8,8 +8,9 @@
   const of = id => document.getElementById(id);
   const variants = JSON.parse(of("curves").textContent).variants;
   const shown = variants.map(() => true);
-  // Plotly reads a few tags and entities in names: none of ours is one.
-  const plain = text => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  // Plotly reads a few tags, entities and templates in names: none of ours is one.
+  const ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "%": "&#37;"};
+  const plain = text => String(text).replace(/[&<>%]/g, mark => ENTITIES[mark]);
   const short = text => text.length > 40 ? text.slice(0, 39) + "…" : text;
   const colour = i => COLOURS[i % COLOURS.length];
   const look = i => Math.floor(i / COLOURS.length) % DASHES.length;
@@ -40,11 +41,11 @@
       const line = {color: colour(i), dash: DASHES[look(i)]};
       const name = plain(short(variant.name));
       if (seeds && shown[i] && one.seeds.length > 1) {
-        found.push({...common, ...together(one.seeds, range, count), opacity: 0.5, showlegend: false,
-          line: {...line, width: 0.8}, hovertemplate: "%{y:.4g}<extra>" + name + ", %{text}</extra>"});
+        found.push({...common, ...together(one.seeds, range, count), name, opacity: 0.5, showlegend: false,
+          line: {...line, width: 0.8}, hovertemplate: "%{y:.4g}<extra>%{fullData.name}, %{text}</extra>"});
       }
       found.push({...common, ...(shown[i] ? Curves.thin(mean, range, count) : {x: [null], y: [null]}), name,
-        line: {...line, width: 2}, showlegend: few && !narrow(), hovertemplate: "%{y:.4g}<extra>" + name + "</extra>"});
+        line: {...line, width: 2}, showlegend: few && !narrow(), hovertemplate: "%{y:.4g}<extra>%{fullData.name}</extra>"});
     });
     return found;
   }
