@@ -65,7 +65,7 @@ ci: check test test-slow  ## what CI runs
 
 .PHONY: bench
 bench: install  ## a training step against nanoGPT's: make bench NANOGPT=path/to/checkout
-	$(BIN)/python scripts/bench_step.py $(NANOGPT)
+	$(BIN)/python scripts/bench/step.py --nanogpt $(NANOGPT)
 
 .PHONY: clean
 clean:  ## remove the environment and what builds leave; outputs/ stays

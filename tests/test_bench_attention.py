@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 def test_the_script_measures_and_prints_a_table(tmp_path):
     figures = tmp_path / "figures.json"
-    command = [sys.executable, str(ROOT / "scripts/bench_attention.py"), "--least", "64", "--most", "128"]
+    command = [sys.executable, str(ROOT / "scripts/bench/attention.py"), "--least", "64", "--most", "128"]
     command += ["--kinds", "mha", "strided", "--head-dim", "8", "--json", str(figures)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     rows = json.loads(figures.read_text())

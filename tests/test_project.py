@@ -8,7 +8,7 @@ from pathlib import Path
 from each import for_each
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted([*ROOT.glob("lab/**/*.py"), *ROOT.glob("hydra_plugins/**/*.py"), *ROOT.glob("scripts/*.py")])
+SOURCES = sorted([*ROOT.glob("lab/**/*.py"), *ROOT.glob("hydra_plugins/**/*.py"), *ROOT.glob("scripts/**/*.py")])
 
 
 @for_each(SOURCES)

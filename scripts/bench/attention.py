@@ -1,6 +1,6 @@
 """Time and memory of every kind of attention over the length: forward and backward of one attention branch.
 
-    python scripts/bench_attention.py [--most 16384] [--kinds mha nsa …] [--docs]
+    python scripts/bench/attention.py [--most 16384] [--kinds mha nsa …] [--docs]
 
 Each kind and length has a process of its own, with one sequence in fp32 on one thread. Times are the processor's
 own, so that other work on the machine counts little; memory is what the process grew by at its peak. Where the
@@ -29,7 +29,7 @@ from lab.compose import compose_config
 from lab.model.attn import Attention
 from lab.training.resolve import resolve
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 SIZES = {
     "sliding_window": ["window=256"],
     "chunked": ["window=256"],
