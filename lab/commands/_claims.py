@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lab.report.comparison import Comparison
-from lab.report.effects import Effect, Effects
+from lab.report.effects import UNDECLARED, Effect, Effects
 from lab.report.settings import IGNORED
 from lab.report.variants import Variant, choice, config_of
 from lab.runs.identity import without
@@ -91,7 +91,7 @@ def published(found: Effects, variants: Sequence[Variant], baseline: Variant) ->
     return [
         each
         for row in found.rows
-        if row.is_paired and row.label in by_label
+        if row.is_paired and row.label in by_label and row.verdict != UNDECLARED
         for each in _of(row, found, by_label[row.label], baseline, theirs)
     ]
 
