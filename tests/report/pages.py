@@ -32,7 +32,7 @@ def page_of(tmp_path, names=("relu", HOSTILE), seeds=2, steps=200):
         for seed in range(seeds):
             run = f"r{v}-{seed}" + (HOSTILE if name == HOSTILE else "")
             folders[run] = folder_of(tmp_path / f"{v}-{seed}", seed=10 * v + seed, steps=steps)
-            records.append(record(run, seed=seed, activation__name=name))
+            records.append(record(run, seed=seed, spikes={}, activation__name=name))
         variants.append(Variant(name, {}, tuple(records)))
     grid = Grid(
         title="Losses",

@@ -15,7 +15,7 @@ from lab.report.page.parts import embedded
 from lab.report.page.spike_list import spikes
 from lab.report.variants import Variant
 from report.pages import HOSTILE, page_of
-from report.records import record
+from report.records import LOCAL, record
 
 
 class Strict(HTMLParser):
@@ -91,6 +91,17 @@ def test_spikes_are_listed_with_what_is_known(tmp_path):
     assert found.around["loss"] == (pytest.approx(2.5, abs=0.05), pytest.approx(5.5, abs=0.05))
     assert found.around["grad_norm"] == tuple(series["r0-0"]["grad_norm"][1][148:150])
     assert "not at hand" in found.missing
+
+
+def test_what_a_result_says_of_spikes_is_not_judged_again(tmp_path, monkeypatch):
+    page = page_of(tmp_path, names=("relu",), seeds=2)
+    series = {run: read_series(folder) for run, folder in page.folders.items()}
+    said = [{LOCAL: {"loss": {"spikes": n}, "grad_norm": {"spikes": 0}}} for n in (0, 1)]
+    runs = [record(f"r0-{seed}", seed=seed, spikes=one) for seed, one in enumerate(said)]
+    (found,), total = spikes([Variant("relu", {}, tuple(runs))], series, page.folders)
+    assert (found.run, total) == ("r0-1", 1)
+    monkeypatch.setattr("lab.report.page.spike_list.MOST", 0)
+    assert spikes([Variant("relu", {}, tuple(runs))], series, page.folders) == ([], 1)
 
 
 def unpacked(curve):

@@ -182,4 +182,4 @@ def test_two_hundred_runs_of_two_thousand_steps_open_in_three_seconds(browser, t
         assert page.locator("#chart-loss .scatterlayer .trace").count() == 40
         context.close()
     assert min(walls) < 3, "from asking for the page to the first chart, in seconds"
-    assert min(works) < 1.8, "of the processor; with every kind of chart of the library it is 2.2"
+    assert min(works) < 1.6, "of the processor; with every kind of chart of the library it is 1.9"

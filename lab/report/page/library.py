@@ -5,6 +5,7 @@ its core draws; a browser that sets up all kinds works for more than a second be
 """
 
 import re
+from functools import cache
 
 from lab.errors import LabError
 
@@ -14,6 +15,7 @@ _KINDS = re.compile(r"[\w$]+\.register\(\[(?:[\w$]+\(\),?){9,}\]\);?")
 """Where the build sets up every kind of chart beside its core."""
 
 
+@cache
 def library() -> str:
     """A script that defines ``Plotly``.
 

@@ -12,11 +12,12 @@ import numpy as np
 from lab.data.batches import Batches
 from lab.data.tokenizer import Tokenizer
 from lab.paths import cache_dir
-from lab.report.page.curves import Series
+from lab.report.page.curves import Floats, Series
+from lab.report.rows import within
 from lab.report.variants import Record, Variant, config_of, hash_of
 from lab.runs.metrics import rising_lines
 from lab.runs.store import RunFolder
-from lab.stats.spikes import heights, local, log_norm
+from lab.stats.spikes import LOCAL, heights, local, log_norm
 from lab.streams import stream_seed
 
 MOST = 200
@@ -59,28 +60,34 @@ class Spike:
 def spikes(
     variants: Sequence[Variant], series: Mapping[str, Mapping[str, Series]], folders: Mapping[str, Path]
 ) -> tuple[list[Spike], int]:
-    """The first ``MOST`` spikes, and how many there are."""
+    """The first ``MOST`` spikes, and how many there are.
+
+    Series are judged again only where a result does not say that they have none, and until the list is full.
+    """
     found: list[Spike] = []
     total = 0
     for variant in variants:
         for record in variant.records:
             run = str(record.get("id"))
-            flagged = list(_flagged(series.get(run, {})))
-            total += len(flagged)
+            flagged: list[tuple[str, int, float | None]] = []
+            for key in NAMES.keys() & series.get(run, {}).keys():
+                known = within(record, "spikes", LOCAL, key, "spikes")
+                judged = known is None or (known > 0 and len(found) < MOST)
+                here = list(_flagged(key, series[run][key][1])) if judged else []
+                flagged += here
+                total += len(here) if judged else int(known or 0)
             if flagged and len(found) < MOST:
                 batch = _Batch(record, folders[run])
-                kept = flagged[: MOST - len(found)]
+                kept = sorted(flagged, key=lambda one: (one[1], one[0]))[: MOST - len(found)]
                 found += [_spike(variant.label, record, one, series[run], batch) for one in kept]
     return found, total
 
 
-def _flagged(series: Mapping[str, Series]) -> Iterator[tuple[str, int, float | None]]:
+def _flagged(key: str, values: Floats) -> Iterator[tuple[str, int, float | None]]:
     """Series, index and height of each spike."""
-    for key, form in (("loss", np.asarray), ("grad_norm", log_norm)):
-        if key in series:
-            x = np.asarray(form(series[key][1]), dtype=np.float64)
-            found = local(x)
-            yield from ((key, *each) for each in zip(found.steps, heights(x, found), strict=True))
+    x = log_norm(values) if key == "grad_norm" else values
+    found = local(x)
+    yield from ((key, *each) for each in zip(found.steps, heights(x, found), strict=True))
 
 
 def _spike(
