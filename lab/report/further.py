@@ -70,17 +70,32 @@ class _Baseline:
         return _mean(_numbers(self.runs, "final_loss")) if self.comparable else None
 
     @cached_property
+    def step_seconds(self) -> float | None:
+        """Median time of a step."""
+        return step_seconds(self.runs)
+
+    @cached_property
+    def steps(self) -> float | None:
+        """How many it was trained for."""
+        return _steps(self.runs)
+
+    @cached_property
     def curve(self) -> Curve:
+        """Its mean validation curve."""
         return mean_curve(self.runs)
 
     @cached_property
     def slope(self) -> float | None:
-        """Of its mean validation curve at the end, nats per step."""
+        """Of that curve at the end, nats per step."""
         return end_slope(self.curve) if self.comparable else None
 
 
-def further(comparison: Comparison) -> tuple[Grid, dict[str, Any], list[dict[str, Any]]]:
-    """The block with its notes, its numbers, and those of each seed in the order of ``Comparison.per_seed``."""
+Numbers = Callable[[], dict[str, Any]]
+Records = Callable[[], list[dict[str, Any]]]
+
+
+def further(comparison: Comparison) -> tuple[Grid, Numbers, Records]:
+    """The block with its notes; its numbers; and those of each seed, in the order of ``Comparison.per_seed``."""
     found = comparison.effects
     base = _Baseline(_done(comparison.variants[0]), found is None or found.metric != "bits_per_byte")
     differences = _differences(comparison) if found is not None and found.metric == "final_loss" else {}
@@ -96,21 +111,26 @@ def further(comparison: Comparison) -> tuple[Grid, dict[str, Any], list[dict[str
         rows=[[row.variant, *(cells[header][n] for header in shown)] for n, row in enumerate(rows)],
         notes=list(_notes(rows, base)),
     )
-    data = {"further": [asdict(row) for row in rows], "baseline_slope": base.slope}
-    return grid, strict(data), [strict(line) for line in _per_seed(comparison, base)]
+
+    def numbers() -> dict[str, Any]:
+        made: dict[str, Any] = strict({"further": [asdict(row) for row in rows], "baseline_slope": base.slope})
+        return made
+
+    return grid, numbers, lambda: [strict(line) for line in _per_seed(comparison, base)]
 
 
 def _row(variant: Variant, base: _Baseline, difference: float | None) -> Further:
     done = _done(variant)
     loss = _mean(_numbers(done, "final_loss"))
     bests = [found for run in done if (found := best(run)) is not None]
-    reaches, share = _to_baseline(mean_curve(done), base, _steps(done))
-    ours, theirs = step_seconds(done), step_seconds(base.runs)
+    dense = bool(done) and is_dense(curve_of(done[0]))
+    reaches, share = _to_baseline(mean_curve(done) if dense else [], base, _steps(done))
+    ours, theirs = step_seconds(done), base.step_seconds
     return Further(
         variant=variant.label,
         perplexity=_perplexity(loss),
         best_loss=_mean([value for _, value in bests]),
-        best_loss_sd=statistics.stdev(value for _, value in bests) if len(bests) > 1 else None,
+        best_loss_sd=_sd([value for _, value in bests]),
         best_step=float(statistics.median(step for step, _ in bests)) if bests else None,
         reaches=reaches,
         steps_to_baseline=share,
@@ -125,11 +145,10 @@ def _row(variant: Variant, base: _Baseline, difference: float | None) -> Further
 
 def _to_baseline(curve: Curve, base: _Baseline, steps: float | None) -> tuple[bool | None, float | None]:
     """Whether a curve reaches the baseline's final loss, and at which share of the baseline's steps."""
-    theirs = _steps(base.runs)
-    if base.loss is None or not is_dense(curve) or steps is None or not theirs:
+    if base.loss is None or not is_dense(curve) or steps is None or not base.steps:
         return None, None
     step = first_at(curve, base.loss)
-    return step is not None, None if step is None else step / theirs
+    return step is not None, None if step is None else step / base.steps
 
 
 def _per_seed(comparison: Comparison, base: _Baseline) -> Iterator[dict[str, Any]]:
@@ -139,7 +158,7 @@ def _per_seed(comparison: Comparison, base: _Baseline) -> Iterator[dict[str, Any
             is_done = run.get("status") == "done"
             step, loss = (best(run) if is_done else None) or (None, None)
             _, share = _to_baseline(curve_of(run), base, _steps([run])) if is_done else (None, None)
-            ours, theirs = step_seconds([run]), step_seconds(base.runs)
+            ours, theirs = step_seconds([run]), base.step_seconds
             yield {
                 "perplexity": _perplexity(number(run.get("final_loss"))) if is_done else None,
                 "best_loss": loss,
@@ -170,6 +189,13 @@ def _numbers(runs: Sequence[Record], key: str) -> list[float]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return statistics.fmean(values) if values else None
+
+
+def _sd(values: Sequence[float]) -> float | None:
+    if len(values) < 2:
+        return None
+    mean = statistics.fmean(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def _middle(values: Sequence[float]) -> float | None:

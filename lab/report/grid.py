@@ -1,9 +1,10 @@
 """A table before it is set in a format: columns, cells as text, notes, and the numbers behind them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, overload
 
 NONE = "–"
 """In the place of a number that is not known."""
@@ -48,6 +49,49 @@ class Grid:
     def blocks(self) -> tuple["Grid", ...]:
         """This one and those below it."""
         return (self, *self.below)
+
+
+class Later(Mapping[str, Any]):
+    """Numbers that are made when one asks for the first: of a large table that takes longer than all its cells."""
+
+    def __init__(self, make: Callable[[], Mapping[str, Any]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Mapping[str, Any]:
+        return self._make()
+
+    def __getitem__(self, key: str) -> Any:
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+class LaterRecords(Sequence[Mapping[str, Any]]):
+    """Records that are made when one asks for the first."""
+
+    def __init__(self, make: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Sequence[Mapping[str, Any]]:
+        return self._make()
+
+    @overload
+    def __getitem__(self, place: int) -> Mapping[str, Any]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Mapping[str, Any]]: ...
+
+    def __getitem__(self, place: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
+        return self._made[place]
+
+    def __len__(self) -> int:
+        return len(self._made)
 
 
 def strict(value: Any) -> Any:

@@ -232,8 +232,7 @@ def _about(runs: Sequence[Record], arms: Sequence[_Arm]) -> str:
     steps = sorted({str(steps) for run in runs if (steps := within(config_of(run), "train", "steps")) is not None})
     curve, fresh = _seeds([arm.by_lr for arm in arms]), _seeds([arm.fresh for arm in arms])
     pieces = [
-        f"{len(grid)} rate{'s' if len(grid) > 1 else ''}"
-        + (f" from {show(grid[0])} to {show(grid[-1])}" if grid else ""),
+        f"{len(grid)} rates from {show(grid[0])} to {show(grid[-1])}" if len(grid) > 1 else "one rate",
         *sorted({_schedule(run) for run in runs} - {""}),
         *([f"{', '.join(steps)} steps"] if steps else []),
         f"seeds {ranges(curve)}" + (f" chose, {ranges(fresh)} are fresh" if fresh else ""),

@@ -7,7 +7,7 @@ from typing import Any
 from lab.report.comparison import Comparison
 from lab.report.effects import Effect, Effects
 from lab.report.further import further
-from lab.report.grid import NONE, Column, Grid
+from lab.report.grid import NONE, Column, Grid, Later, LaterRecords
 from lab.report.notes import reasons, si, warnings
 from lab.report.rows import Row
 
@@ -27,8 +27,7 @@ def table(comparison: Comparison) -> Grid:
             group = "claims" if header.strip() in published else "effect"
             columns.append(Column(header=header, left=header.strip() in ("verdict", "claim"), group=group))
             bodies.append([by_label.get(row.variant, NONE) for row in rows])
-    more, data, by_seed = further(comparison)
-    seeds = [{**line, **also} for line, also in zip(comparison.per_seed(), by_seed, strict=True)]
+    more, numbers, by_seed = further(comparison)
     shared, read, *tested = (" · ".join(pieces) for pieces in comparison.notes())
     notes = [shared, read, *more.notes, *tested]
     notes += reasons(comparison.records)
@@ -39,9 +38,15 @@ def table(comparison: Comparison) -> Grid:
         rows=list(zip(*bodies, strict=True)),
         below=[*contrasts(found), more],
         notes=notes,
-        data={**comparison.data(), **data},
-        per_seed=[*seeds, *(dict.fromkeys(seeds[0]) | line for line in _by_seed(found))],
+        data=Later(lambda: {**comparison.data(), **numbers()}),
+        per_seed=LaterRecords(lambda: _per_seed(comparison, by_seed())),
     )
+
+
+def _per_seed(comparison: Comparison, further: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A record a run; then one a seed of each contrast, with no more than its difference."""
+    seeds = [{**line, **more} for line, more in zip(comparison.per_seed(), further, strict=True)]
+    return [*seeds, *(dict.fromkeys(seeds[0]) | line for line in _by_seed(comparison.effects))]
 
 
 def contrasts(found: Effects | None) -> list[Grid]:
