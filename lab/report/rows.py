@@ -97,15 +97,18 @@ def rows_of(variants: Iterable[Variant]) -> list[Row]:
 
 def number(value: object) -> Number | None:
     """A finite number, or None for anything else."""
-    ok = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return value if ok else None  # type: ignore[return-value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return value
+    return None
 
 
 def within(record: Record, *keys: str) -> Number | None:
     """A finite number inside nested sections of a record, or None."""
     part: Any = record
     for key in keys:
-        part = part.get(key) if isinstance(part, dict) else None  # as JSON has it
+        if not isinstance(part, dict):  # as JSON has it
+            return None
+        part = part.get(key)
     return number(part)
 
 
@@ -206,5 +209,11 @@ def _percent(value: int | None, base: int | None) -> float | None:
 
 
 def _spikes(records: list[Record], series: str) -> dict[str, int]:
-    keys = ("spikes", "counted", "shifts")
-    return {key: int(sum(_numbers(records, "spikes", LOCAL, series, key))) for key in keys}
+    found = dict.fromkeys(("spikes", "counted", "shifts"), 0)
+    for record in records:
+        part: Any = record
+        for key in ("spikes", LOCAL, series):
+            part = part.get(key) if isinstance(part, dict) else None
+        for key in found if isinstance(part, dict) else ():
+            found[key] += int(number(part.get(key)) or 0)
+    return found

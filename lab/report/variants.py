@@ -83,13 +83,13 @@ def variants(records: Iterable[Record], *, in_order: bool = False) -> list[Varia
 def config_of(record: Record) -> Mapping[str, Any]:
     """The config of a run; empty when it ended before it had one."""
     config = record.get("config")
-    return config if isinstance(config, Mapping) else {}
+    return config if isinstance(config, dict) else {}  # as JSON has it
 
 
 def choice(record: Record, section: str) -> str | None:
     """The name chosen in a section, or None."""
     part = config_of(record).get(section)
-    name = part.get("name") if isinstance(part, Mapping) else None
+    name = part.get("name") if isinstance(part, dict) else None
     return str(name) if name is not None else None
 
 
@@ -125,7 +125,7 @@ def short_hash(value: str) -> str:
 def hash_of(record: Record, kind: str) -> str | None:
     """The hash of a run's data, tokenizer, …; None where it has none."""
     hashes = record.get("hashes")
-    value = hashes.get(kind) if isinstance(hashes, Mapping) else None
+    value = hashes.get(kind) if isinstance(hashes, dict) else None
     return str(value) if value else None
 
 
