@@ -5,6 +5,7 @@ from report.records import LAYERNORM, record
 
 from lab.commands._claims import published
 from lab.report.effects import effects
+from lab.report.page.claim_list import claim_list
 from lab.report.variants import Variant
 
 BASE = [3.20, 3.22, 3.19, 3.21, 3.205]
@@ -29,6 +30,9 @@ def test_a_gate_that_helps_replicates_and_one_that_hurts_does_not():
     assert each.delta == pytest.approx(1.789 - 1.838)
     assert each.text == "-0.049"
     assert "223M" in each.line, "the published scale stands beside"
+    measured = each.data["measured"]
+    assert (measured["n"], measured["mean"]) == (5, pytest.approx(-0.05))
+    assert measured["interval"][0] < -0.05 < measured["interval"][1]
     (each,) = found(arm("swiglu", [-d for d in GAINS]), relu)
     assert each.verdict == "not replicated: opposite sign"
 
@@ -59,3 +63,20 @@ def test_figures_without_a_claim_have_no_verdict():
 )
 def test_rows_that_differ_in_more_or_in_no_choice_meet_no_claim(changes):
     assert not found(arm("other", GAINS, **changes), arm("swiglu", [0] * 5))
+
+
+def test_the_report_tells_both_scales_and_what_was_measured():
+    relu, swiglu = arm("relu", [0] * 5, activation=RELU), arm("<swiglu>", GAINS)
+    text = claim_list([each.data for each in found(swiglu, relu)], [*relu.records, *swiglu.records])
+    for said in (
+        "gated feed-forward branches reach a lower loss",
+        "Published: Narang et al. 2021, arXiv:2102.11972, Table 1: 223M parameters",
+        "Here: 1.31M parameters, decoder-only language model, sotu, 1.23M tokens a run",
+        "&lt;swiglu&gt;",
+        "-0.049",
+        "-0.050 [-0.0",
+        "replicated (sign)",
+    ):
+        assert said in text
+    assert "<swiglu>" not in text
+    assert "No row differs" in claim_list([], relu.records)

@@ -3,6 +3,7 @@ import json
 from html.parser import HTMLParser
 
 import pytest
+from report.records import record
 
 from lab.cli import main
 from lab.commands import report
@@ -81,6 +82,22 @@ def test_spikes_of_a_real_run_show_the_text_that_caused_them(words, book, output
         assert float(cells["height"]) >= 7
         assert cells["batch"].startswith("text: 4 sequences")
     assert any("#@~" in row[-1] for row in rows), "the strange text made a spike"
+
+
+@pytest.mark.parametrize(("rates", "there"), [((1e-3,), False), ((1e-3, 2e-3), True)])
+def test_learning_rates_have_a_table_where_there_are_several(outputs, tmp_path, rates, there):
+    for lr in rates:
+        for seed in range(2):
+            one = record(f"r{lr}-{seed}", seed=seed, loss=3 + lr, optim__lr=lr)
+            folder = outputs / "runs" / one["id"]
+            folder.mkdir(parents=True)
+            (folder / "result.json").write_text(json.dumps(one))
+    file = tmp_path / "report.html"
+    assert report.main(["-o", str(file)]) == 0
+    text = file.read_text(encoding="utf-8")
+    assert ("<caption>Learning rates</caption>" in text) is there
+    assert ("Table C (learning rates) is left out" in text) is not there
+    assert "Table D (KV cache and throughput) is left out" in text
 
 
 def test_no_runs(tmp_path, capsys):

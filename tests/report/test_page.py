@@ -131,6 +131,7 @@ def test_curves_of_many_values_are_thinned_and_said_to_be(monkeypatch):
     assert len(unpacked(few["variants"][0]["loss"]["mean"])[0]) <= few["most"] == 1000
 
 
+@pytest.mark.slow
 def test_the_installed_library_sets_up_lines_alone_and_keeps_its_licence():
     from plotly.offline import get_plotlyjs
 

@@ -49,12 +49,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], label: str) ->
 def grid(one: Grid) -> str:
     """A table of results, with links to its numbers."""
     name = "-".join("".join(c if c.isalnum() else " " for c in one.title.lower()).split()) or "table"
-    links = (
-        f'<a download="{name}.{kind}" href="data:{mime};charset=utf-8,{quote(text)}">{kind.upper()}</a>'
-        for kind, mime, text in (("csv", "text/csv", as_csv(one)), ("json", "application/json", as_json(one)))
-    )
     figure = _TABLE.sub(lambda found: scrolling(found[0], one.title), as_html(one))
-    return f'{figure}<p class="download">Download: {" ".join(links)}</p>'
+    return figure + _download(name, {"CSV": as_csv(one), "JSON": as_json(one)})
 
 
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
@@ -160,7 +156,27 @@ def configurations(variants: Sequence[Variant]) -> str:
         parts.append(table(lines[0], lines[1:], "Settings that differ"))
     same = pairs((key, by_run[0][key]) for key in shared)
     parts.append(f"<details><summary>What all runs share: {len(shared)} settings</summary>{same}</details>")
-    return "".join(parts)
+    return "".join(parts) + _download("configurations", {"JSON": _configs(variants)})
+
+
+def _configs(variants: Sequence[Variant]) -> str:
+    """Of each variant its runs and the configuration of the first, whole."""
+    found = [
+        {"variant": v.label, "runs": [run.get("id") for run in v.records], "config": config_of(v.records[0])}
+        for v in variants
+        if v.records
+    ]
+    return json.dumps(found, ensure_ascii=False)
+
+
+def _download(name: str, texts: Mapping[str, str]) -> str:
+    """Links to files that the page itself holds, by kind."""
+    mimes = {"CSV": "text/csv", "JSON": "application/json"}
+    links = (
+        f'<a download="{name}.{kind.lower()}" href="data:{mimes[kind]};charset=utf-8,{quote(text)}">{kind}</a>'
+        for kind, text in texts.items()
+    )
+    return f'<p class="download">Download {name}: {" ".join(links)}</p>'
 
 
 def _values(variant: Variant, keys: Sequence[str]) -> Iterator[str]:
