@@ -56,6 +56,7 @@ LINES = [
     ("lab eval abc attention=gq", ["attention=gqa"]),
     ("lab profile norm=r", group("norm", "r")),
     ("lab profile --op", ["--operators"]),
+    ("lab doctor --format ", ["json", "text"]),
     ("lab presets gem", ["gemma1", "gemma2", "gemma3"]),
     ("lab presets --format ", ["json", "markdown", "text"]),
     ("lab data l", ["list"]),

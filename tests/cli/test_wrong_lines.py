@@ -143,6 +143,7 @@ ELSEWHERE = [
     ("profile-choice", "profile norm=rmsnrom", 1, ["lab profile: norm 'rmsnrom'", "did you mean 'rmsnorm'?"]),
     ("profile-steps", "profile --steps 1", 1, ["--steps 1 must be >= 2"]),
     ("profile-picture", "profile -o step.jpg", 1, ["-o 'step.jpg'", ".png, .svg, .pdf"]),
+    ("doctor-override", "doctor norm=rmsnorm", 2, ["'norm=rmsnorm' is not an option or argument"]),
     ("explain-option", "explain --fromat json", 2, ["'--fromat'", "did you mean '--format'?"]),
     ("eval-run", "eval nope", 1, ["run 'nope' is not there"]),
     ("eval-positions", "eval nope --positions 0", 2, ["--positions '0' must be at least 1"]),
