@@ -165,7 +165,8 @@ def effects(
         for side, ok, contrast, counts in zip(others, pairs, contrasts, counted, strict=True)
     ]
     more = [combined(one, arms, test, p, found) for one, test, p in zip(combinations, sums, corrected, strict=True)]
-    return replace(found, rows=tuple(rows), combined=tuple(more), footer=tuple(_footer(found, rows)))
+    found = replace(found, rows=tuple(rows), combined=tuple(more))
+    return replace(found, footer=tuple(_footer(found)))
 
 
 def _without_rows(
@@ -281,9 +282,9 @@ def _equivalent(contrast: Contrast | None, table: Effects) -> Equivalence | None
     return equivalence(contrast, margin=table.margin, alpha=table.stats.alpha)
 
 
-def _footer(found: Effects, rows: Sequence[Effect]) -> Iterator[str]:
-    kinds = ["moderated paired t"] if any(row.is_paired for row in rows) else []
-    kinds += ["Welch's t for unpaired rows"] if any(not row.is_paired for row in rows) else []
+def _footer(found: Effects) -> Iterator[str]:
+    kinds = ["moderated paired t"] if any(row.is_paired for row in found.rows) else []
+    kinds += ["Welch's t for unpaired rows"] if any(not row.is_paired for row in found.rows) else []
     if kinds:
         yield f"Δ {found.metric} against {found.baseline}: {', '.join(kinds)}; Holm over {found.m}"
     scatter = [f"floor sd {found.floor.sd:.2g} of {found.floor.n} seeds"] if found.floor else []
@@ -291,6 +292,10 @@ def _footer(found: Effects, rows: Sequence[Effect]) -> Iterator[str]:
     scatter += [f"margin ±{found.margin:.2g}"] if found.margin is not None else []
     if scatter:
         yield "; ".join(scatter)
+    if any(row.verdict == UNDECLARED for row in found.rows):
+        yield f"{UNDECLARED}: no contrast of the study, outside the family"
+    if found.combined:
+        yield "contrasts: by the same tests; additive: two changes together do what each does alone, summed"
     if found.missing:
         more = f" and {len(found.missing) - 3} more" if len(found.missing) > 3 else ""
         yield f"no verdicts, the table is not complete: {', '.join(found.missing[:3])}{more}"

@@ -245,7 +245,7 @@ _CELLS: dict[str, Callable[[Row, Further], str]] = {
     "at\nstep": lambda _, more: _known(more.best_step, "{:.0f}".format),
     "steps to\nbaseline loss": lambda _, more: _times(more, more.steps_to_baseline),
     "time to\nbaseline loss": lambda _, more: _times(more, more.time_to_baseline),
-    "worth\nsteps": lambda _, more: _known(more.worth_steps, "{:+.0f}".format),
+    "worth\nsteps": lambda _, more: _known(more.worth_steps, lambda steps: f"{round(steps):+d}"),
     "peak\nMiB": lambda _, more: _known(more.peak_memory_mib, "{:.0f}".format),
     "\nLR": lambda _, more: ", ".join(map(show, more.lr)) or NONE,
     "\nepochs": lambda row, _: _known(row.epochs, "{:.2f}".format),

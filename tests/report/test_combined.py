@@ -128,6 +128,7 @@ def test_every_format_has_them():
         if form not in ("csv", "latex"):
             assert "differs from additive" in write(made)
     assert UNDECLARED in text(made, width=80)
+    assert f"{UNDECLARED}: no contrast of the study, outside the family" in made.notes
     (one,) = json.loads(FORMATS["json"](made))["effects"]["contrasts"]
     assert (one["plus"], one["minus"], one["n"]) == (["a+b", "base"], ["a", "b"], 5)
     lines = [line for line in csv.DictReader(io.StringIO(FORMATS["csv"](made))) if line["variant"] == BOTH.name]

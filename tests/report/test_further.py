@@ -64,6 +64,10 @@ def test_worth_in_steps():
     )
 
 
+def test_no_difference_is_worth_no_step():
+    assert cells(made(arm("same", 1e-9)))[1]["worth steps"] == "+0"
+
+
 def test_of_each_seed():
     lines = made(arm("quick", -0.1)).per_seed
     assert [line["best_loss"] for line in lines[:2]] == pytest.approx([3.1 + 1 / 6, 3.2 + 1 / 6])
