@@ -70,7 +70,7 @@ def compose_study(overrides: Sequence[str], *, config_dir: str | None = None) ->
     from lab.study.file import decode, refuse_strays
     from lab.study.settings import SweepSettings
 
-    refuse_strays(name, [*([Path(config_dir)] if config_dir else []), conf_dir()])
+    refuse_strays(name, conf_dirs(config_dir)[::-1])
     study = decode(tree["study"], name).at(SweepSettings.decode(cast(dict[str, Any], tree)).tier)
     own = [word for word, o in zip(words, parsed, strict=True) if _top(o) not in (*SWEEP_KEYS, "hydra")]
     return study, tuple(own)
@@ -104,6 +104,11 @@ def compose_tree(overrides: Sequence[str]) -> DictConfig:
     """Hydra's composition of conf/train.yaml with overrides, without the ``hydra`` node."""
     with hydra_here():
         return compose(CONFIG_NAME, overrides=list(overrides))
+
+
+def conf_dirs(config_dir: str | None) -> list[Path]:
+    """Where configuration files are: lab's folder, and the user's own."""
+    return [conf_dir(), *([Path(config_dir)] if config_dir else [])]
 
 
 @contextmanager

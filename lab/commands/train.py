@@ -1,30 +1,34 @@
 """Train one run, or with -m a sweep: `lab train norm=rmsnorm attn=gqa seed=1`."""
 
 import argparse
-import io
 import logging
 import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from string import Template
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import hydra
+from hydra import compose
 from hydra._internal.utils import get_args_parser
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from lab.commands._parser import Parser
-from lab.compose import match_target, one_line_errors
+from lab.compose import CONFIG_NAME, conf_dirs, hydra_here, match_target, one_line_errors, search_path
 from lab.errors import Held, LabError
-from lab.hints import spelled
+from lab.hints import group_choices, spelled
 from lab.paths import conf_dir
 from lab.preset import given_keys
 from lab.progress import hide
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.config import RunConfig
     from lab.training.run import Trained
 
 HELP_WIDTH = 100
@@ -77,7 +81,7 @@ def _main(argv: list[str]) -> int:
     GlobalHydra.instance().clear()
     with one_line_errors(options.overrides, config_dir=options.config_dir):
         if options.help:
-            _help()
+            print(_wrapped(_help(options)))
         else:
             _hydra_main()
     if _refused:
@@ -85,14 +89,23 @@ def _main(argv: list[str]) -> int:
     return 0
 
 
-def _help() -> NoReturn:
-    """Print Hydra's help with its long lines, the menus of the groups, broken; Hydra ends the process after it."""
-    try:
-        with redirect_stdout(io.StringIO()) as shown:
-            _hydra_main()
-    finally:
-        print(_wrapped(shown.getvalue()), end="")
-    raise AssertionError("Hydra went on after its help")
+def _help(options: argparse.Namespace) -> str:
+    """The help of `lab train`: its template with the menus of the groups, and the values of the overrides.
+
+    Hydra's own reads the configuration again for every group.
+    """
+    with hydra_here():
+        tree = compose(
+            CONFIG_NAME, [*options.overrides, *search_path(options.config_dir)], return_hydra_config=True
+        )
+    template = Template(tree.hydra.help.template)
+    folders = [folder for root in conf_dirs(options.config_dir) for folder in root.iterdir() if folder.is_dir()]
+    groups = sorted({folder.name for folder in folders} - {"hydra"})
+    menus = [f"{group}: {', '.join(group_choices(group, options.config_dir))}" for group in groups]
+    with open_dict(tree):
+        del tree["hydra"]
+    values = OmegaConf.to_yaml(tree, resolve=options.resolve)
+    return template.substitute(APP_CONFIG_GROUPS="\n".join(menus) + "\n", CONFIG=values)
 
 
 def _wrapped(text: str) -> str:
@@ -147,15 +160,31 @@ def _task(cfg: DictConfig) -> "Trained | None":
         return train(config, match_target(config))
     except Exception as error:
         if HydraConfig.get().mode is RunMode.MULTIRUN:  # the other runs go on; the sweeper counts
-            words = " ".join(HydraConfig.get().overrides.task)
-            known = isinstance(error, LabError)
-            if not isinstance(error, Held):  # the sweeper knows what to do
-                log.error("%s (in the run %s)", error, words, exc_info=None if known else error)
+            _tell(error, HydraConfig.get().overrides.task)
             raise
         if not isinstance(error, LabError):
             raise
         _refused.append(error)
         return None
+
+
+def train_stacked(runs: "Sequence[tuple[RunConfig, Sequence[str]]]") -> "list[Trained | Exception]":
+    """Jobs of Hydra's that are trained as one batched model, in a process of their own; what came of each."""
+    from lab.training import stacked
+
+    _speak()
+    came = stacked.train_stacked([(config, match_target(config)) for config, _ in runs])
+    for (_, words), one in zip(runs, came, strict=True):
+        if isinstance(one, Exception):
+            _tell(one, words)
+    return came
+
+
+def _tell(error: Exception, words: "Sequence[str]") -> None:
+    """Say why a run of a sweep came to nothing."""
+    known = isinstance(error, LabError)
+    if not isinstance(error, Held):  # the sweeper knows what to do
+        log.error("%s (in the run %s)", error, " ".join(words), exc_info=None if known else error)
 
 
 def _speak() -> None:
@@ -170,7 +199,7 @@ def _speak() -> None:
         ask_once()
 
 
-_hydra_main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")(_task)
+_hydra_main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(_task)
 
 
 class _Console(logging.Handler):
