@@ -4,11 +4,13 @@ import json
 import shutil
 import sys
 import time
+from argparse import Namespace
 from dataclasses import asdict
 from typing import Any
 
 from lab.commands._parser import Parser
 from lab.commands._runs import AnyOf
+from lab.errors import one_line
 from lab.paths import studies_dir
 from lab.study.board import duration, name
 from lab.study.manifest import Entry, Manifest, find, manifests
@@ -16,8 +18,18 @@ from lab.study.state import State, counts, in_words
 
 PIPE_WIDTH = 120
 
+MANY = 200
+"""Runs of a study up to which each of them has a line without being asked for."""
+
+UNLISTED = ("done", "pending")
+"""Statuses of runs that only ``--all`` lists where there are many: they are as they should be."""
+
 EVERY_S = 2.0
 """Seconds between two looks of ``--watch``."""
+
+
+RIGHT = ("runs", "step", "loss", "took", "tries")
+"""Columns of numbers."""
 
 
 def main(argv: list[str]) -> int:
@@ -27,15 +39,20 @@ def main(argv: list[str]) -> int:
         LabError: there is no such study.
     """
     options = _parser().parse_args(argv)
-    if options.study is None and not manifests():
+    found = manifests() if options.study is None else [find(options.study)]
+    if not found:
         print(f"lab status: no studies in {studies_dir()}; lab train -m … or study=NAME makes one", file=sys.stderr)
         return 1
     if options.format == "json":
-        print(json.dumps(_facts(options.study), indent=2))
+        print(
+            json.dumps(
+                [_summary(m, _states(m)) for m in found] if options.study is None else _facts(found[0]), indent=2
+            )
+        )
     elif options.watch:
-        _watch(options.study)
+        _watch(options)
     else:
-        _show(options.study)
+        _show(found, options)
     return 0
 
 
@@ -52,6 +69,12 @@ def _parser() -> Parser:
     parser.add_argument(
         "--watch", action="store_true", help="look again every two seconds until all runs have ended"
     )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help=f"a line for every run: of a study with more than {MANY} only those are listed that run, stopped, "
+        "failed or diverged, the others counted",
+    )
     parser.add_argument("--format", choices=["text", "json"], default="text", help="for people, or JSON")
     return parser
 
@@ -60,11 +83,8 @@ def _width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
 
 
-def _facts(study: str | None) -> Any:
-    """What ``--format json`` prints: one study, or a list of them."""
-    if study is None:
-        return [_summary(manifest, [state for _, state in manifest.states()]) for manifest in manifests()]
-    manifest = find(study)
+def _facts(manifest: Manifest) -> dict[str, Any]:
+    """What ``--format json`` prints of one study."""
     states = manifest.states()
     rows = [
         {"id": entry.id, "stage": entry.stage, **asdict(entry.cell), **asdict(state)} for entry, state in states
@@ -89,48 +109,59 @@ def _counts(manifest: Manifest, states: list[State]) -> dict[str, int]:
     return {**found, "pending": found.get("pending", 0) + later} if later > 0 else found
 
 
-def _show(study: str | None) -> None:
+def _show(found: list[Manifest], options: Namespace) -> None:
     from rich.console import Console
 
     console = Console(width=_width(), highlight=False)
-    console.print(*_pages(study), sep="\n", markup=False, end="\n")
+    for page in _pages(found, options):
+        if isinstance(page, str):
+            print(page)  # rich takes its time to break lines
+        else:
+            console.print(page)
 
 
-def _watch(study: str | None) -> None:
+def _watch(options: Namespace) -> None:
     from rich.console import Console, Group
     from rich.live import Live
 
+    def look() -> list[Manifest]:
+        return manifests() if options.study is None else [find(options.study)]
+
     def unended() -> bool:
-        chosen = [find(study)] if study else manifests()
-        return any(_counts(m, states).keys() - {"done", "diverged"} for m in chosen if (states := _states(m)))
+        return any(_counts(m, _states(m)).keys() - {"done", "diverged"} for m in look())
 
     if not sys.stdout.isatty():
         while unended():
-            _show(study)
+            _show(look(), options)
             time.sleep(EVERY_S)
-        _show(study)
+        _show(look(), options)
         return
     with Live(console=Console(highlight=False), refresh_per_second=1, vertical_overflow="crop") as live:
-        live.update(Group(*_pages(study)))
+        live.update(Group(*_pages(look(), options)))
         while unended():
             time.sleep(EVERY_S)
-            live.update(Group(*_pages(study)))
+            live.update(Group(*_pages(look(), options)))
 
 
 def _states(manifest: Manifest) -> list[State]:
     return [state for _, state in manifest.states()]
 
 
-def _pages(study: str | None) -> list[Any]:
+def _pages(found: list[Manifest], options: Namespace) -> list[Any]:
     """What is printed, one after the other."""
-    if study is None:
-        return [_overview(manifests())]
-    manifest = find(study)
+    if options.study is None:
+        return [_overview(found)]
+    manifest = found[0]
     states = manifest.states()
     head = f"{manifest.label}: {in_words(_counts(manifest, [s for _, s in states]))}"
     command = f"asked {manifest.asked}: lab train {' '.join(manifest.words)}"
     failed = [f"{entry.id}: see {entry.folder.log}" for entry, state in states if state.status == "failed"]
-    return [head, command, "", _runs(states), *failed]
+    if options.all or len(states) <= MANY:
+        return [head, command, "", _runs(states), *failed]
+    listed = [(entry, state) for entry, state in states if state.status not in UNLISTED]
+    others = counts(state for _, state in states if state.status in UNLISTED)
+    unlisted = [f"not listed: {in_words(others)}; --all lists every run"] if others else []
+    return [head, command, "", *([_runs(listed)] if listed else []), *failed, *unlisted]
 
 
 def _table(*columns: str) -> Any:
@@ -139,8 +170,7 @@ def _table(*columns: str) -> Any:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     for column in columns:
-        right = column in ("runs", "step", "loss", "took", "tries")
-        table.add_column(column, justify="right" if right else "left", overflow="fold")
+        table.add_column(column, justify="right" if column in RIGHT else "left", overflow="fold")
     return table
 
 
@@ -156,20 +186,44 @@ def _overview(studies: list[Manifest]) -> Any:
 
 def _runs(states: list[tuple[Entry, State]]) -> Any:
     several = len({entry.stage for entry, _ in states}) > 1
-    table = _table(
-        "run", *(["stage"] if several else []), "", "state", "step", "loss", "took", "tries", "host", "why"
-    )
-    for entry, state in states:
-        table.add_row(
-            entry.id,
-            *([entry.stage] if several else []),
-            name(entry),
-            state.status,
-            f"{state.step}/{state.steps}" if state.steps else "–",
-            "–" if state.loss is None else f"{state.loss:.4f}",
-            "–" if state.seconds is None else duration(state.seconds),
-            str(state.attempts or "–"),
-            state.host or "–",
-            state.reason or "",
-        )
+    columns = ["run", *(["stage"] if several else []), "", "state", "step", "loss", "took", "tries", "host", "why"]
+    rows = [_cells(entry, state, several=several) for entry, state in states]
+    if len(rows) > MANY:
+        return _plain(columns, rows)
+    table = _table(*columns)
+    for row in rows:
+        table.add_row(*row)
     return table
+
+
+def _cells(entry: Entry, state: State, *, several: bool) -> list[str]:
+    return [
+        entry.id,
+        *([entry.stage] if several else []),
+        name(entry),
+        state.status,
+        f"{state.step}/{state.steps}" if state.steps else "–",
+        "–" if state.loss is None else f"{state.loss:.4f}",
+        "–" if state.seconds is None else duration(state.seconds),
+        str(state.attempts or "–"),
+        state.host or "–",
+        one_line(state.reason or ""),
+    ]
+
+
+def _plain(columns: list[str], rows: list[list[str]]) -> str:
+    """The same table without rich, which takes a millisecond a row; lines are as long as they are."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+    lines = [columns, *rows]
+    made = []
+    for line in lines:
+        padded = (
+            f"{' ' * (width - cell_len(cell))}{cell}"
+            if column in RIGHT
+            else f"{cell}{' ' * (width - cell_len(cell))}"
+            for column, cell, width in zip(columns, line, widths, strict=True)
+        )
+        made.append("   ".join(padded).rstrip())
+    return "\n".join([made[0], "─" * (sum(widths) + 3 * (len(widths) - 1)), *made[1:]])

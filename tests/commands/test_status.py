@@ -5,6 +5,7 @@ import json
 import pytest
 
 from lab import cli
+from lab.commands import status as status_command
 from lab.commands import train
 from lab.paths import runs_dir
 from lab.runs.store import RunFolder
@@ -64,6 +65,18 @@ def test_an_overview_and_one_study(lab, study):
     assert command == "asked 2026-01-01T00:00:00+00:00: lab train study=norms tier=smoke"
     assert any(row.startswith("ab2") and "failed" in row and "out of luck" in row for row in rows)
     assert rows[-1].startswith("ab2: see ")
+
+
+def test_of_many_runs_those_are_listed_that_need_a_look(lab, study, monkeypatch):
+    every = lab("status", "norms")[1]
+    monkeypatch.setattr(status_command, "MANY", 2)
+    out = lab("status", "norms")[1]
+    listed = [line.split()[0] for line in out.splitlines() if line.startswith((*STATUSES, "cc5"))]
+    assert listed == ["ab2", "ba3", "bb4", "ab2:"]
+    assert out.splitlines()[0] == every.splitlines()[0]
+    assert out.splitlines()[-1] == "not listed: 1 done, 1 pending; --all lists every run"
+    whole = [line.rstrip() for line in lab("status", "norms", "--all")[1].splitlines()]
+    assert whole == [line.rstrip() for line in every.splitlines()]  # though not set by rich
 
 
 def test_json(lab, study):
