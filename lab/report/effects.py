@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from lab.report.combined import Arms, Combination, Combined, combined, smallest
-from lab.report.pairs import Side, are_paired, more_of, side_of
+from lab.report.pairs import Side, are_paired, more_of, side_of, unended
 from lab.report.variants import Variant
 from lab.stats.contrast import ALPHA, Contrast, differences, paired, pairing_correlation, welch
 from lab.stats.equivalence import MARGIN_SDS, Equivalence, equivalence
@@ -193,7 +193,7 @@ def _without_rows(
         rho=rho,
         margin=stats.margin or (MARGIN_SDS * floor.sd if floor and floor.sd > 0 else None),
         mde=smallest(floor, base.done, m, rho, stats),
-        missing=(*missing, *_unended([base, *others])),
+        missing=(*missing, *unended([base, *others])),
     )
 
 
@@ -227,13 +227,6 @@ def _tests(
             test = next(scaled)
             sums.append(None if test is None else test.times(one.scale))
     return found, sums, pairing_correlation(together, y0)
-
-
-def _unended(sides: Sequence[Side]) -> Iterator[str]:
-    for side in sides:
-        for (seed, _), record in side.runs.items():
-            if record.get("status") not in ("done", "diverged"):
-                yield f"{side.label} seed {seed} {record.get('status')}"
 
 
 def _effect(

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,8 @@ def _share(run: Record, other: Record) -> bool:
     batches = {ours.get("batches"), theirs.get("batches")} - {None}
     if len(batches) > 1:
         return False
+    if ours.get("tensors") == theirs.get("tensors"):  # as of all runs that differ in no shape
+        return True
     drawn, others = _drawn(ours.get("tensors")), _drawn(theirs.get("tensors"))
     common = drawn.keys() & others.keys()
     return not common or any(drawn[name] == others[name] for name in common)
@@ -81,3 +83,11 @@ def more_of(side: Side, base: Side, *keys: str) -> float | None:
         for runs in (side.runs, base.runs)
     )
     return mine / theirs - 1 if mine is not None and theirs else None
+
+
+def unended(sides: Iterable[Side]) -> Iterator[str]:
+    """The runs that neither finished nor diverged, a few words each."""
+    for side in sides:
+        for (seed, _), record in side.runs.items():
+            if record.get("status") not in ("done", "diverged"):
+                yield f"{side.label} seed {seed} {record.get('status')}"
