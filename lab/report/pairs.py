@@ -49,7 +49,7 @@ def _share(run: Record, other: Record) -> bool:
     batches = {ours.get("batches"), theirs.get("batches")} - {None}
     if len(batches) > 1:
         return False
-    if ours.get("tensors") == theirs.get("tensors"):  # as of all runs that differ in no shape
+    if ours.get("tensors") == theirs.get("tensors"):  # equal shapes, equal draws
         return True
     drawn, others = _drawn(ours.get("tensors")), _drawn(theirs.get("tensors"))
     common = drawn.keys() & others.keys()
