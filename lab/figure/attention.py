@@ -113,6 +113,8 @@ def first_share(map_TS: "Tensor") -> float:
 
 def panels(found: "Sequence[Tensor]", layers: Sequence[int], names: Sequence[str], style: str) -> "Figure":
     """Darker is more weight, from none to all."""
+    from matplotlib.ticker import MaxNLocator
+
     rows, columns = len(found), max(map(len, found))
     named = len(names) <= NAMED
     figure = new_figure(style, width="text", ratio=min(2.0, 0.88 * rows / columns + 0.12))
@@ -127,6 +129,9 @@ def panels(found: "Sequence[Tensor]", layers: Sequence[int], names: Sequence[str
             if named:
                 axes.set_xticks(range(len(names)), names, rotation=90)
                 axes.set_yticks(range(len(names)), names)
+            else:
+                for axis in (axes.xaxis, axes.yaxis):
+                    axis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
         grid[row, 0].set_ylabel(f"layer {layer}")
     figure.supxlabel("key" if named else "key position", fontsize="medium")
     figure.supylabel("query" if named else "query position", fontsize="medium")

@@ -34,7 +34,14 @@ def draw(options: Namespace) -> "Figure":
         own = different(choice.config)
         for layers, steps in own:
             label = choice.label or f"block={choice.config.block.name}"
-            found.append((label if len(own) == 1 else f"{label}\nlayers {layers}", steps))
+            found.append(
+                (
+                    label
+                    if len(own) == 1
+                    else f"{label}\nlayer{'s' if set(layers) - set('0123456789') else ''} {layers}",
+                    steps,
+                )
+            )
     if len(found) > 4:
         raise ConfigError(f"{len(found)} diagrams are too many for one figure: name at most 4")
     tallest = max(step.row for _, steps in found for step in steps) + 1
@@ -43,7 +50,9 @@ def draw(options: Namespace) -> "Figure":
         width="column" if len(found) == 1 else "text",
         ratio=(0.13 * tallest + 0.15) * (1.0 if len(found) == 1 else 0.55),
     )
-    for axes, (title, steps) in zip(figure.subplots(1, len(found), squeeze=False)[0], found, strict=True):
+    widths = [width(steps) for _, steps in found]
+    grid = figure.subplots(1, len(found), squeeze=False, width_ratios=widths)[0]
+    for axes, (title, steps) in zip(grid, found, strict=True):
         diagram(axes, steps, tallest)
         axes.set_title("\n".join(shortened(line, width=28) for line in title.split("\n")))
     return figure
@@ -120,6 +129,8 @@ def traced(block: "Block", config: "RunConfig") -> "list[Step]":
             step = sources[0] if sources and node.args[1] == 0 else None
         elif len(sources) == 2 and "add" in target:
             step = Step("add", "+", sources)
+        elif "add" in target:
+            step = Step("scale", "+ learned", sources)
         elif "mul" in target or "div" in target:
             number = next((a for a in node.args if isinstance(a, int | float)), None)
             step = Step("scale", "× learned" if number is None else f"× {number:.3g}", sources)
@@ -148,31 +159,41 @@ def placed(steps: "list[Step]") -> "list[Step]":
     return steps
 
 
+ACROSS = 1.8
+"""From one column to the next, in rows."""
+
+
+def width(steps: "list[Step]") -> float:
+    """What a diagram takes from left to right."""
+    return max(step.column for step in steps) * ACROSS + 1.6
+
+
 def diagram(axes: "Axes", steps: "list[Step]", tallest: int) -> None:
     """Boxes and lines, input at the bottom."""
-    right = max(step.column for step in steps)
-    across = 1.5
-    line: dict[str, Any] = {"color": "#333333", "linewidth": 0.9, "zorder": 1}
+    from matplotlib import rcParams
+
+    thin = float(rcParams["axes.linewidth"])
+    line: dict[str, Any] = {"color": "#333333", "linewidth": 1.5 * thin, "zorder": 1}
     for step in steps:
-        x, y = step.column * across, step.row
+        x, y = step.column * ACROSS, step.row
         for source in step.sources:
-            a, b = source.column * across, source.row
+            a, b = source.column * ACROSS, source.row
             turn = [] if a == x else [(a, b + 0.5), (x, b + 0.5)] if step.column > source.column else [(a, y)]
             points = [(a, b), *turn, (x, y)]
             axes.plot([p[0] for p in points], [p[1] for p in points], **line)
         if step.kind in FILL:
             frame = {"boxstyle": "round,pad=0.3", "facecolor": FILL[step.kind], "edgecolor": "#333333"}
             axes.text(
-                x, y, step.label, ha="center", va="center", bbox={**frame, "linewidth": 0.6}, fontsize="small"
+                x, y, step.label, ha="center", va="center", bbox={**frame, "linewidth": thin}, fontsize="small"
             )
         elif step.kind == "add":
             frame = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": "#333333"}
-            axes.text(x, y, "+", ha="center", va="center", bbox={**frame, "linewidth": 0.8})
+            axes.text(x, y, "+", ha="center", va="center", bbox={**frame, "linewidth": 1.3 * thin})
         else:
             name = "residual stream" if step.kind == "in" else "next block"
             axes.text(
                 x, y, name, ha="center", va="center", fontsize="small", bbox={"facecolor": "white", "linewidth": 0}
             )
-    axes.set_xlim(-0.9, right * across + 0.9)
+    axes.set_xlim(-0.8, width(steps) - 0.8)
     axes.set_ylim(-0.5, tallest - 0.4)
     axes.axis("off")

@@ -101,6 +101,8 @@ def heat(rows: "Tensor", style: str) -> "Figure":
 
 def frequencies(rope: "Rope", trained: int, style: str) -> "Figure":
     """Wavelength of each rotated pair, the scaled ones beside the plain, with the lengths of sequences."""
+    from matplotlib.ticker import MaxNLocator
+
     plain, _ = replace(rope, scaling=type(rope.scaling)("none")).frequencies()
     own, factor = rope.frequencies()
     figure = new_figure(style, ratio=0.75)
@@ -120,6 +122,7 @@ def frequencies(rope: "Rope", trained: int, style: str) -> "Figure":
         labels.append(f"{name}, {tokens:,}")
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.15g}")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("rotated pair")
     axes.set_ylabel("wavelength (tokens)")
     axes.grid(axis="y")

@@ -84,8 +84,10 @@ def _label(axes: "Axes", stretches: Sequence[tuple[str, int, int]]) -> None:
     for name, first, end in stretches:
         if end < last:
             axes.axvline(end, color="#999999", linewidth=0.5)
-        narrow = (end - first) / last < 0.16
-        place, side = (first, "left") if narrow and first == 1 else ((first + end) / 2, "center")
+        share = (end - first) / last
+        if share < 0.08 and first > 1:  # its name would stand on its neighbours'
+            continue
+        place, side = (first, "left") if share < 0.16 and first == 1 else ((first + end) / 2, "center")
         axes.annotate(
             name, (place, 1.02), xycoords=("data", "axes fraction"), ha=side, va="bottom", fontsize="small"
         )
