@@ -249,6 +249,8 @@ def _notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         notes.append(f"intervals of spikes by resampling seeds{rough} · of divergence exact (Clopper-Pearson)")
     if all(row["max_attention_logit"] is None for row in rows):
         notes.append("largest attention logit, growth exponent: with track.layers=true")
+    elif any(row["growth_exponent"] is not None for row in rows):
+        notes.append("growth exponent: of the mean over 2 sequences, at the last look (OLMo 2: 50 documents)")
     return notes
 
 

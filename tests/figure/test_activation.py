@@ -23,6 +23,11 @@ def test_value_and_derivative_are_the_formulas() -> None:
     assert (gate.get_title(), relu.get_title()) == ("swiglu (gate)", "relu")
 
 
+def test_all_choices_are_taken_without_an_override() -> None:
+    assert [made.name for made in activation.every(Choice("", config()))] == list(choices.names("activation"))
+
+
+@pytest.mark.slow
 def test_without_an_override_all_choices_are_drawn() -> None:
     titles = {
         axes.get_title().removesuffix(" (gate)") for axes in drawn(activation, range=2.0).axes if axes.get_visible()
