@@ -55,7 +55,7 @@
       ticklabeloverflow: "allow"};
     return {
       font: {family: "system-ui, sans-serif", size: 13, color: "#16181d"}, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
-      margin: {l: 58, r: 24, t: 12, b: 46}, hovermode: few ? "x unified" : "closest", dragmode: "zoom", uirevision: 1,
+      margin: {l: 58, r: 24, t: 12, b: 46}, hovermode: few && !of("seeds").checked ? "x unified" : "closest", dragmode: "zoom", uirevision: 1,
       hoverlabel: {bgcolor: "#fff", bordercolor: "#4d5562", font: {color: "#16181d"}},
       xaxis: {...axis, title: {text: "step", standoff: 8}}, legend: {orientation: "h", y: -0.16, x: 0},
       yaxis: {...axis, title: {text: TITLES[key], standoff: 8}, type: of("log").checked ? "log" : "linear",

@@ -49,8 +49,13 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], label: str) ->
 def grid(one: Grid) -> str:
     """A table of results, with links to its numbers."""
     name = "-".join("".join(c if c.isalnum() else " " for c in one.title.lower()).split()) or "table"
-    figure = _TABLE.sub(lambda found: scrolling(found[0], one.title), as_html(one))
+    figure = _TABLE.sub(lambda found: scrolling(_held(found[0]), one.title), as_html(one))
     return figure + _download(name, {"CSV": as_csv(one), "JSON": as_json(one)})
+
+
+def _held(one: str) -> str:
+    """With a caption that stays where it is while the table scrolls."""
+    return one.replace("<caption>", "<caption><span>", 1).replace("</caption>", "</span></caption>", 1)
 
 
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
@@ -124,7 +129,8 @@ def _spike(one: Spike) -> str:
     else:
         some = f"{len(one.texts)} of {one.sequences}" if one.sequences > len(one.texts) else f"{one.sequences}"
         opener = f'<summary aria-label="{label}">text: {some} sequence{"s" * (one.sequences > 1)}</summary>'
-        batch = f'<details class="batch">{opener}{texts}</details>'
+        inner = f'<div tabindex="0" role="region" aria-label="{label}">{texts}</div>'
+        batch = f'<details class="batch">{opener}{inner}</details>'
     return f"<tr>{''.join(f'<td>{said(cell)}</td>' for cell in cells)}<td>{batch}</td></tr>"
 
 
