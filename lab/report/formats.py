@@ -104,8 +104,11 @@ def as_html(grid: Grid) -> str:
 
 def _table(grid: Grid) -> list[str]:
     def cells(tag: str, values: Sequence[str]) -> str:
-        sides = (' class="left"' if column.left else "" for column in grid.columns)
-        parts = (f"<{tag}{side}>{html.escape(v)}</{tag}>" for side, v in zip(sides, values, strict=True))
+        parts = []
+        for column, value in zip(grid.columns, values, strict=True):
+            side = ' class="left"' if column.left else ""
+            whole = value if column.left or tag == "th" else value.replace(" ", "\u00a0")  # a number is not broken
+            parts.append(f"<{tag}{side}>{html.escape(whole)}</{tag}>")
         return f"<tr>{''.join(parts)}</tr>"
 
     head = cells("th", [_flat(column.header) for column in grid.columns]).replace("<th", '<th scope="col"')

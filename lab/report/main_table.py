@@ -168,7 +168,7 @@ _SPECS = (
     _Spec("params\nnon-emb", _sized(lambda row: row.params_non_embedding), "cost"),
     _Spec("\nparams", _sized(lambda row: row.params), "cost"),
     _Spec("FLOPs/\ntoken", _sized(lambda row: row.flops_per_token), "cost"),
-    _Spec("tokens\n/s", _each(lambda row: NONE if row.tokens_per_s is None else si(row.tokens_per_s)), "cost"),
+    _Spec("tokens/\ns", _each(lambda row: NONE if row.tokens_per_s is None else si(row.tokens_per_s)), "cost"),
     _Spec("early\nloss", _each(lambda row: _loss(row.early_loss, row.early_loss_sd)), "loss"),
     _Spec("final\nloss", _each(lambda row: _loss(row.final_loss, row.final_loss_sd)), "loss"),
     _Spec("\nok/n", _each(lambda row: f"{row.done}/{row.asked}"), "loss"),

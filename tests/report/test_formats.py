@@ -49,6 +49,10 @@ def test_html_is_inert_and_whole():
     assert page.tags.count("table") == 2
 
 
+def test_numbers_are_not_broken_in_html():
+    assert "<td>3.25\u00a0±\u00a00.01</td>" in FORMATS["html"](GRID)
+
+
 def test_text_lines_up():
     lines = FORMATS["text"](GRID).splitlines()
     assert lines[2].split() == ["final", "bits/"]
