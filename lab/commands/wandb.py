@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from lab.commands._parser import Parser
+from lab.commands._wandb_tables import log_tables
 from lab.errors import LabError, one_line
 from lab.files import write_atomically
 from lab.paths import runs_dir
@@ -72,15 +73,17 @@ def _unsent(paths: list[Path]) -> Iterator[list[Path]]:
         LabError: a path is missing, and no study either.
     """
     from lab.runs.store import run_folders
-    from lab.study.manifest import named
+    from lab.study.manifest import manifests, named
 
     folders: list[Path] = []
     for path in paths or [runs_dir()]:
         study = None if path.exists() else named(str(path))
         if study is not None:
-            folders += [entry.folder.path for entry in study.runs]
+            folders += [study.path, *(entry.folder.path for entry in study.runs)]
         elif path.exists() or paths:
             folders += run_folders([path])
+    if not paths:
+        folders += [study.path for study in manifests()]
     for folder in dict.fromkeys(folders):
         segments = [path for path in sorted(folder.glob("wandb/offline-run-*")) if not path.is_symlink()]
         if unsent := [segment for segment in segments if not _is_sent(segment)]:
@@ -111,7 +114,8 @@ def _dashboard(study: str | None, *, project: str, entity: str | None, file: str
     from lab.study.manifest import find
     from lab.track._dashboard import workspace
 
-    label = None if study is None else find(study).label
+    manifest = None if study is None else find(study)
+    label = None if manifest is None else manifest.label
     owner = entity or os.environ.get("WANDB_ENTITY")
     reason = "as -o asks" if file else _unreachable()
     if reason is None:
@@ -119,11 +123,15 @@ def _dashboard(study: str | None, *, project: str, entity: str | None, file: str
             import wandb
 
             owner = owner or str(wandb.Api(timeout=10).default_entity)
+            if manifest is not None:
+                log_tables(manifest, project=project, entity=owner, online=True)
             made = workspace(entity=owner, project=project, study=label).save()
             print(f"saved: {made.url}")
             return 0
         except Exception as error:
             reason = f"the server refused: {one_line(error)}"
+    if manifest is not None and not file and log_tables(manifest, project=project, entity=owner, online=False):
+        print(f"tables A and B are in {manifest.path / 'wandb'}; `lab wandb sync {manifest.name}` uploads them")
     path = Path(file or SPEC)
     _write(workspace(entity=owner or "me", project=project, study=label), path)
     print(f"not saved ({reason}); its description is in {path}")

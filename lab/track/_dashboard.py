@@ -30,6 +30,7 @@ def workspace(*, entity: str, project: str, study: str | None) -> "Workspace":
         ws.Section(name="Curves", is_open=True, panels=_curves()),
         ws.Section(name="Results", is_open=True, panels=[_bars(key, title) for key, title in OUTCOMES.items()]),
         ws.Section(name=f"Spikes, {spikes.LOCAL}", is_open=True, panels=_spikes()),
+        *([] if study is None else [ws.Section(name="Tables", is_open=True, panels=_tables())]),
     ]
     return ws.Workspace(name=name, entity=entity, project=project, sections=sections, runset_settings=runs)
 
@@ -71,3 +72,9 @@ def _spikes() -> list[Any]:
     scores = {"loss": "loss, % of steps", "grad_norm": "gradient norm, % of steps"}
     bars = [_bars(f"spikes/{spikes.LOCAL}/{series}/score", title) for series, title in scores.items()]
     return [*bars, wr.WeavePanelSummaryTable(table_name="spike_steps")]
+
+
+def _tables() -> list[Any]:
+    import wandb_workspaces.reports.v2 as wr
+
+    return [wr.WeavePanelSummaryTable(table_name=f"table_{letter}") for letter in "AB"]

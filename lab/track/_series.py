@@ -1,11 +1,10 @@
 """A run's numbers as trackers name them: metrics from a file that is there already, results flat, spikes."""
 
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lab.runs.metrics import column, whole_lines
+from lab.runs.metrics import whole_lines
 from lab.stats import spikes
 
 LEFT_OUT = ("config", "hashes", "env", "schema", "id")
@@ -33,14 +32,13 @@ def flat(result: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
             yield f"{prefix}{key}", value
 
 
-def spike_rows(folder: Path) -> list[tuple[str, int, str, float | None, float | None]]:
-    """Every spike so far: the definition's name, the step, which series, its value, the learning rate."""
+def spike_rows(folder: Path, result: Mapping[str, Any]) -> list[tuple[str, int, str, float | None, float | None]]:
+    """The spikes that a result counts: the definition's name, step, which series, its value, learning rate."""
+    judged = (result.get("spikes") or {}).get(spikes.LOCAL) or {}
     lines = earlier(folder)
     rows = []
     for name in ("loss", "grad_norm"):
-        series = column(lines, name)
-        judged = spikes.local(spikes.log_norm(series) if name == "grad_norm" else series)
-        for at in judged.steps:
-            value, lr = series[at], lines[at].get("lr")
-            rows.append((spikes.LOCAL, at + 1, name, value if math.isfinite(value) else None, lr))
+        for step in (judged.get(name) or {}).get("steps", ()):
+            line = lines[step - 1] if step <= len(lines) else {}
+            rows.append((spikes.LOCAL, step, name, line.get(name), line.get("lr")))
     return sorted(rows, key=lambda row: row[1:3])

@@ -25,7 +25,7 @@ from lab.track._place import place
 from lab.track._series import earlier, flat, numbers, spike_rows
 
 if TYPE_CHECKING:
-    from wandb import Run
+    from wandb import Run, Settings
 
 PROBE_S = 2.0
 """Seconds in which a server must answer to count as there."""
@@ -106,19 +106,6 @@ class Config(TrackConfig):
         import wandb
 
         where = place(run_id, config)
-        settings = wandb.Settings(
-            silent=True,
-            console="off",
-            disable_git=True,
-            save_code=False,
-            init_timeout=self.init_timeout,
-            finish_timeout=self.finish_timeout,
-            login_timeout=PROBE_S,
-            x_disable_meta=True,
-            x_disable_machine_info=True,
-            x_disable_stats=True,
-            x_save_requirements=False,
-        )
         return wandb.init(
             id=run_id,
             project=self.project,
@@ -132,7 +119,7 @@ class Config(TrackConfig):
             mode=mode,  # type: ignore[arg-type]
             resume="allow" if earlier(folder) else None,
             reinit="finish_previous",
-            settings=settings,
+            settings=quiet(init_timeout=self.init_timeout, finish_timeout=self.finish_timeout),
         )
 
     def _segments(self, folder: Path) -> int:
@@ -162,10 +149,29 @@ class Wandb(Tracker):
 
         for name, value in flat(result):
             self._run.summary[name] = value
-        rows = spike_rows(self._folder)
+        rows = spike_rows(self._folder, result)
         table = wandb.Table(columns=list(SPIKE_COLUMNS), data=[list(row) for row in rows])
         self._run.summary["spike_steps"] = table
         self._run.finish(exit_code=int(result.get("status") == "failed"))
+
+
+def quiet(*, init_timeout: float, finish_timeout: float) -> "Settings":
+    """How wandb is to run: it prints nothing, watches nothing, and waits no longer than these seconds."""
+    import wandb
+
+    return wandb.Settings(
+        silent=True,
+        console="off",
+        disable_git=True,
+        save_code=False,
+        init_timeout=init_timeout,
+        finish_timeout=finish_timeout,
+        login_timeout=PROBE_S,
+        x_disable_meta=True,
+        x_disable_machine_info=True,
+        x_disable_stats=True,
+        x_save_requirements=False,
+    )
 
 
 def base_url() -> str:

@@ -132,3 +132,35 @@ def test_an_extra_that_is_missing_is_named(say, monkeypatch):
     monkeypatch.setattr(command, "find_spec", lambda name: None)
     line = "lab wandb: lab wandb dashboard needs wandb-workspaces: pip install 'ablation-lab[dashboard]'\n"
     assert say("dashboard") == (1, "", line)
+
+
+@pytest.mark.skipif(find_spec("wandb_workspaces") is None, reason="an extra")
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # wandb-workspaces itself
+def test_the_tables_of_a_study_lie_offline_until_they_are_sent(say, tmp_path):
+    for run, loss in (("aaaaaaaaaaaa", 3.0), ("bbbbbbbbbbbb", 3.5)):
+        folder = tmp_path / "outputs" / "runs" / run
+        folder.mkdir(parents=True)
+        result = {"schema": 1, "id": run, "status": "done", "config": {"seed": 1, "norm": {"name": run[0]}}}
+        (folder / "result.json").write_text(json.dumps({**result, "final_loss": loss}))
+    study("aaaaaaaaaaaa", "bbbbbbbbbbbb")
+    status, out, err = say("dashboard", "norms")
+    assert (status, err) == (0, "")
+    place = tmp_path / "outputs" / "studies" / "norms-12345678" / "wandb"
+    first, second = out.splitlines()
+    assert first == f"tables A and B are in {place}; `lab wandb sync norms` uploads them"
+    assert second.startswith("not saved (there is no key")
+    (segment,) = place.glob("offline-run-*-norms-12345678-tables")
+    found = {
+        path.name[: len("table_A")]: json.loads(path.read_text())
+        for path in segment.glob("files/media/table/*.json")
+    }
+    assert {name: made["columns"][0] for name, made in found.items()} == {
+        "table_A": "variant",
+        "table_B": "variant",
+    }
+    losses = [row[found["table_A"]["columns"].index("final loss")] for row in found["table_A"]["data"]]
+    assert losses == ["3.0000", "3.5000"]
+    assert '"table_B"' in (tmp_path / "wandb-workspace.json").read_text()
+    for asked in (["norms"], []):
+        assert str(segment) in say("sync", "--dry-run", *asked)[1]

@@ -12,7 +12,9 @@ def test_spikes_with_their_step_and_value(tmp_path):
     lines[59]["loss"], lines[69]["grad_norm"], lines[74]["loss"] = 9.0, 50.0, None
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     name = "local(w=128,k=7)"
-    assert spike_rows(tmp_path) == [
+    steps = {"loss": {"steps": [60, 75]}, "grad_norm": {"steps": [70]}}
+    assert spike_rows(tmp_path, {"spikes": None}) == []
+    assert spike_rows(tmp_path, {"spikes": {name: steps}}) == [
         (name, 60, "loss", 9.0, 0.1),
         (name, 70, "grad_norm", 50.0, 0.1),
         (name, 75, "loss", None, 0.1),
