@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lab.report.grid import Column, Grid
-
-NONE = "–"
+from lab.report.grid import NONE, Column, Grid
 
 HEADS = (
     Column(header="class", left=True),
@@ -24,7 +22,6 @@ HELD = (
     "held: for backward, by the class that keeps it; of cross-entropy what it adds at the most, of the optimizer "
     "its state. In the last row the most that all tensors held at once{allocator}"
 )
-COMPILED = "This run would be compiled, which fuses operators; its step is measured as it is without."
 
 
 def grid(facts: Mapping[str, Any]) -> Grid:
@@ -92,15 +89,26 @@ def _notes(facts: Mapping[str, Any]) -> list[str]:
         f"Tensor contractions, those of attention among them: "
         f"{_percent(facts['contractions_flops_share'], 2)} % of FLOPs, "
         f"{_percent(facts['contractions_time_share'])} % of time ({PUBLISHED}).",
+        *_compiled_notes(facts),
         *_gpu_notes(facts["gpu"]),
         f"ms: medians of {steps} steps; whole steps and floor in turn without profiler (half of the steps within "
         f"{low_high[0]:.2f} to {low_high[1]:.2f} ms), classes under one "
         f"({facts['profiled_step_ms']:.2f} ms a step), scaled to sum to the whole step.",
         "FLOPs: products by their shapes, forward and backward; other operators one an element, fused ones some.",
         HELD.format(allocator=", by PyTorch's allocator." if cuda else "."),
-        *([COMPILED] if facts["would_compile"] else []),
         f"{facts['machine']}, {facts['device']} in {facts['precision']}, {_threads(facts['threads'])}, attention "
         f"by {' and '.join(facts['attention_path'])}, torch {facts['torch']}.",
+    ]
+
+
+def _compiled_notes(facts: Mapping[str, Any]) -> list[str]:
+    compiled = facts["compiled"]
+    if compiled is None:
+        return []
+    return [
+        f"The run is compiled: {compiled['step_ms']:.2f} ms a step, after a first one of "
+        f"{compiled['first_step_s']:.1f} s; the floor is {_percent(compiled['floor_share'])} % of it. "
+        "All else here is of the step without that."
     ]
 
 

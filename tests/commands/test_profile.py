@@ -35,7 +35,7 @@ def facts():
         "micro_batch_size": None,
         "tokens": 2048,
         "steps": 10,
-        "would_compile": False,
+        "compiled": None,
         "step_ms": 200.0,
         "step_quartiles_ms": [190.0, 210.0],
         "profiled_step_ms": 205.0,
@@ -95,7 +95,9 @@ def test_a_row_a_class_and_what_else_is_held(facts):
         assert said in notes
     assert "MFU" not in notes
     assert "compiled" not in notes
-    assert "compiled" in "\n".join(profile_table.grid(facts | {"would_compile": True}).notes)
+    compiled = {"step_ms": 180.0, "quartiles_ms": [170.0, 190.0], "first_step_s": 41.0, "floor_share": 0.5}
+    notes = "\n".join(profile_table.grid(facts | {"compiled": compiled}).notes)
+    assert "compiled: 180.00 ms a step, after a first one of 41.0 s; the floor is 50.0 %" in notes
 
 
 def test_what_only_a_gpu_has(facts):

@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from lab.config import Device
 from lab.model.count import training_flops_per_token
 from lab.training import parts
+from lab.training.compiled import missing
 from lab.training.plan import plan
 from lab.training.profile import classes
 from lab.training.profile.classes import (
@@ -105,6 +107,26 @@ def test_bf16_multiplies_in_bf16_and_its_casts_are_elementwise(measured):
     casts = [o for o in found["operators"] if o["operator"] in ("_to_copy", "copy_") and o["class"] == ELEMENTWISE]
     assert sum(o["calls"] for o in casts) >= 7  # the weights of a layer
     assert found["contractions_flops_share"] * found["flops"] == pytest.approx(found["flops_by_formula"], rel=0.02)
+
+
+@pytest.mark.slow
+def test_what_a_kernel_pads_is_counted_and_the_optimizers_products_are_its_own(measured):
+    padded = measured("attn=mla", "attn_path=sdpa")
+    assert 1.02 < padded["contractions_flops_share"] * padded["flops"] / padded["flops_by_formula"] < 1.1
+    muon = measured("optim=muon")
+    assert of(muon, PRODUCTS)["flops"] == of(measured(), PRODUCTS)["flops"]
+    assert of(muon, "optimizer")["flops"] > 10 * of(measured(), "optimizer")["flops"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(missing(Device.cpu) is not None, reason="no C++ compiler: make ci-system")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+def test_a_compiled_step_is_timed_beside_the_other(measured):
+    found = measured("compile=true")
+    assert found["compiled"]["first_step_s"] > found["compiled"]["step_ms"] / 1000
+    assert found["compiled"]["floor_share"] == found["floor"]["ms"] / found["compiled"]["step_ms"]
+    assert of(found, PRODUCTS)["ms"] > 0
+    assert measured("compile=false")["compiled"] is None
 
 
 @pytest.mark.parametrize(

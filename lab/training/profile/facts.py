@@ -53,6 +53,7 @@ def facts(planned: Plan, found: Measured) -> dict[str, Any]:
         ],
         "memory": found.held,
         "floor": _floor(found, step_ms),
+        "compiled": _compiled(found),
         "gpu": _gpu(config, found, formula, step_ms) if config.device is Device.cuda else None,
         "operators": [
             {
@@ -79,6 +80,19 @@ def _floor(found: Measured, step_ms: float) -> dict[str, Any]:
     }
 
 
+def _compiled(found: Measured) -> dict[str, Any] | None:
+    """Of steps of the compiled model, the floor of the others under them."""
+    if found.compiled is None:
+        return None
+    ms = statistics.median(found.compiled.whole_ms)
+    return {
+        "step_ms": ms,
+        "quartiles_ms": _quartiles(found.compiled.whole_ms),
+        "first_step_s": found.compiled.first_s,
+        "floor_share": statistics.median(found.floor_ms) / ms,
+    }
+
+
 def _setting(planned: Plan, found: Measured) -> dict[str, Any]:
     """What was measured, and where."""
     config, dims = planned.config, planned.architecture.dims
@@ -101,7 +115,6 @@ def _setting(planned: Plan, found: Measured) -> dict[str, Any]:
         "micro_batch_size": config.train.micro_batch_size,
         "tokens": config.train.batch_size * config.model.max_seq_len,
         "steps": len(found.whole_ms),
-        "would_compile": config.compile,
     }
 
 

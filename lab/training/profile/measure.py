@@ -46,6 +46,16 @@ class Steps:
 
 
 @dataclass(frozen=True)
+class Compiled:
+    """Steps of the compiled model, which has no operators to tell apart."""
+
+    first_s: float
+    """The first step, with the compiling."""
+    whole_ms: list[float]
+    """Steps after that."""
+
+
+@dataclass(frozen=True)
 class Measured:
     """What was found of a step."""
 
@@ -61,22 +71,21 @@ class Measured:
     """Bytes that a class holds."""
     seen: Seen
     attention_path: Sequence[str]
+    compiled: Compiled | None
+    """None where the run is not compiled."""
 
 
 def measure(planned: Plan, n_steps: int, bar: Bar) -> Measured:
     """Profile a run's step; everything it writes goes to a folder of its own.
 
     Args:
-        planned: the run; a compiled one has no operators to tell apart, so its step is measured as it is otherwise.
+        planned: the run; one that is compiled is measured as it is otherwise, and compiled steps are timed after.
         n_steps: whole steps to time, and as many to profile.
         bar: told of 2 ``n_steps``.
     """
     needed = WARM + 1 + 2 * n_steps
     config = planned.config
-    config = replace(config, compile=False, train=replace(config.train, steps=max(config.train.steps, needed)))
-    state = new_state(config, planned.architecture)
-    if planned.start is not None:
-        planned.start.transfer.apply(state.model)
+    config = replace(config, train=replace(config.train, steps=max(config.train.steps, needed)))
     with tempfile.TemporaryDirectory(prefix="lab-profile-") as folder:
         metrics, timing = (
             JsonLines(Path(folder) / f"{name}.jsonl", keep_steps=0) for name in ("metrics", "timing")
@@ -84,9 +93,28 @@ def measure(planned: Plan, n_steps: int, bar: Bar) -> Measured:
         per_step = config.train.batch_size * config.model.max_seq_len
         recorder = Recorder(metrics, timing, Silent(), steps_at_once=1, tokens_per_step=per_step)
         try:
-            return _measured(Steps(config, state, planned, recorder), n_steps, bar)
+            found = _measured(_begin(replace(config, compile=False), planned, recorder), n_steps, bar)
+            if not config.compile:
+                return found
+            return replace(found, compiled=_compiled(_begin(config, planned, recorder), n_steps))
         finally:
             recorder.close()
+
+
+def _begin(config: RunConfig, planned: Plan, recorder: Recorder) -> Steps:
+    """A run before its first step."""
+    state = new_state(config, planned.architecture)
+    if planned.start is not None:
+        planned.start.transfer.apply(state.model)
+    return Steps(config, state, planned, recorder)
+
+
+def _compiled(step: Steps, n_steps: int) -> Compiled:
+    cuda = step.config.device is Device.cuda
+    first = _ms(step, cuda=cuda) / 1000
+    for _ in range(WARM - 1):
+        step()
+    return Compiled(first, [_ms(step, cuda=cuda) for _ in range(n_steps)])
 
 
 def _measured(step: Steps, n_steps: int, bar: Bar) -> Measured:
@@ -109,7 +137,7 @@ def _measured(step: Steps, n_steps: int, bar: Bar) -> Measured:
         seen = watch(step, n_steps, scopes, cuda=cuda)
     bar.update(2 * n_steps)
     paths = sorted({attn.path for attn in model.attention()})
-    return Measured(whole, alone, floor, counter, held, by_class, seen, paths)
+    return Measured(whole, alone, floor, counter, held, by_class, seen, paths, None)
 
 
 def _counted(step: Steps, norms: tuple[type, ...]) -> tuple[Watch, dict[str, int], dict[str, int]]:
