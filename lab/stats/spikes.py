@@ -147,7 +147,7 @@ class _Windows:
         high, above = np.zeros_like(judged), np.full(x.size, -np.inf)
         if judged.any():
             rows = self.rows[start:stop][judged]
-            with np.errstate(over="ignore", invalid="ignore"):
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 high[judged], above[judged] = self._too_high(x[judged], rows, mask[judged], n[judged])
         return judged, high, above
 
@@ -156,13 +156,21 @@ class _Windows:
         y, age, mean, mean_age, slope = _full_lines(rows) if full else _lines(rows, mask, n)
         above = x - (mean[:, 0] - slope[:, 0] * mean_age[:, 0])
         high = above > 0.0  # a scale is never negative: what lies below the line needs none
-        if high.any():
-            residual = y[high] - slope[high] * (age if full else age[high])
-            if not full:
-                residual[~mask[high]] = np.inf
-            residual = np.abs(residual - _median(residual, n[high]))
-            scale = MAD_TO_SD * _median(residual, n[high])[:, 0]
-            high[high] = (scale > SCALE_LEAST) & (above[high] >= self.k * scale)
+        at = np.flatnonzero(high)
+        if full and at.size:
+            residual = y[at]
+            residual -= slope[at] * age
+            near = _near(residual, above[at] / (self.k * MAD_TO_SD))
+            at, residual, mask, n = at[near], residual[near], mask[at[near]], n[at[near]]
+            high[:] = False
+        elif at.size:
+            mask, n = mask[at], n[at]
+            residual = y[at] - slope[at] * age[at]
+            residual[~mask] = np.inf
+        if at.size:
+            residual = np.abs(residual - _median(residual, n))
+            scale = MAD_TO_SD * _median(residual, n)[:, 0]
+            high[at] = (scale > SCALE_LEAST) & (above[at] >= self.k * scale)
         return high, np.where(np.isfinite(above), above, -np.inf)
 
 
@@ -185,6 +193,28 @@ def _full_lines(rows: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     y = rows - mean
     slope = (y @ age.T) / (age * age).sum()
     return y, age, mean, np.full((1, 1), -0.5 * (w + 1)), slope
+
+
+def _near(residual: Floats, reach: Floats) -> Bools:
+    """In which rows half of the residuals may lie within ``reach`` of their median: the others need no median.
+
+    Where no more than half lie below -c and above c, the median is between; so what is within ``reach`` of it is
+    within c + ``reach`` of 0. Any c would do; a quarter of the standard deviation leaves few rows open.
+    """
+    most = (residual.shape[1] - 1) // 2
+    square = np.einsum("ij,ij->i", residual, residual)
+    centre = 0.25 * np.sqrt(square / residual.shape[1])
+    outside = np.abs(residual)
+    is_far = outside > ((centre + reach) * (1.0 + 1e-9))[:, None]
+    is_open = np.isnan(square) | np.isinf(square) | (_count(~is_far) > most)
+    is_open |= _count(residual > centre[:, None]) > most
+    is_open |= _count(residual < -centre[:, None]) > most
+    return np.asarray(is_open, dtype=np.bool_)
+
+
+def _count(marks: Bools) -> NDArray[np.int_]:
+    """How many of each row are set, by the vector units."""
+    return np.asarray(marks.view(np.uint8).sum(axis=1, dtype=np.uint32), dtype=np.int_)
 
 
 def _median(values: Floats, n: NDArray[np.int_]) -> Floats:
