@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from lab.report.grid import Grid
 from lab.report.panels import headers, panels, text
 
-PAGE = 90
+PAGE = 88
 """Characters of a cell that a panel of a LaTeX table holds: as many as fit a page in its small type."""
 
 _LATEX = {
@@ -65,7 +65,7 @@ def latex(grid: Grid) -> str:
     r"""A ``table*`` a block for ``\usepackage{booktabs}``, in panels as wide as a page; notes below the first."""
     lines = ["% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}"]
     for block in grid.blocks:
-        lines += [r"\begin{table*}", r"\centering", r"\scriptsize", r"\setlength{\tabcolsep}{4pt}"]
+        lines += [r"\begin{table*}", r"\centering", r"\scriptsize", r"\setlength{\tabcolsep}{3pt}"]
         lines.append(f"\\caption{{{tex(block.title)}}}")
         for panel in panels(block, PAGE):
             lines += [r"\par\medskip", *_tabular(block, [0, *panel])]
