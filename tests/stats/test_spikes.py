@@ -170,6 +170,14 @@ def test_ten_thousand_steps_take_less_than_a_second():
     assert found.spikes > 10
 
 
+@pytest.mark.slow
+def test_a_million_steps_take_less_than_three_seconds():
+    x = 3.0 + 0.1 * np.random.default_rng(0).normal(size=1_000_000)
+    began = time.process_time()
+    assert local(x).counted == 1_000_000 - 32
+    assert time.process_time() - began < 3.0
+
+
 def test_the_name_states_the_defaults():
     defaults = local.__kwdefaults__
     assert f"local(w={defaults['w']},k={defaults['k']:g})" == LOCAL
