@@ -177,11 +177,6 @@ def _trainer() -> Build:
         )
         asked, done = queue.Queue[None](), queue.Queue[None]()
 
-        class Turns(transformers.TrainerCallback):
-            def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-                done.put(None)
-                asked.get()
-
         arguments = transformers.TrainingArguments(
             output_dir=tempfile.mkdtemp(),
             per_device_train_batch_size=size.batch,
@@ -197,7 +192,7 @@ def _trainer() -> Build:
             model=transformers.GPT2LMHeadModel(config),
             args=arguments,
             train_dataset=Windows(size),
-            callbacks=[Turns()],
+            callbacks=[_turns(asked, done)],
         )
         thread = threading.Thread(target=trainer.train, daemon=True)
 
@@ -211,6 +206,18 @@ def _trainer() -> Build:
         return step
 
     return build
+
+
+def _turns(asked: queue.Queue[None], done: queue.Queue[None]) -> Any:
+    """What stops the Trainer after each step until the next is asked for."""
+    import transformers
+
+    class Turns(transformers.TrainerCallback):
+        def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+            done.put(None)
+            asked.get()
+
+    return Turns()
 
 
 def _lab() -> Build:
