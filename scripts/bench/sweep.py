@@ -2,7 +2,7 @@
 
     python scripts/bench/sweep.py [--nanogpt CHECKOUT] [--runs 16] [--steps 400] [--json FILE]
 
-All runs have the architecture of GPT-2 at the size of lab's default model, and differ in their seed. The pool trains
+All runs have the architecture of GPT-2 at the size of the default model, and differ in their seed. The pool trains
 as many at once as there are cores, with one thread each; one after another each has every core, as nanoGPT's have.
 Every run of lab validates, saves and writes its metrics; nanoGPT's loss is estimated on as many tokens. The three
 take turns, each with a share of the runs, so that what else the machine does falls on all alike.
