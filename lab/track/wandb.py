@@ -144,15 +144,30 @@ class Wandb(Tracker):
             self._told = step
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        """The result and the spikes into the summary, and the end."""
+        """The result and the spikes into the summary, and the end.
+
+        The table of spikes needs a server that answers, where the run is online: wandb would wait for it.
+        """
+        try:
+            for name, value in flat(result):
+                self._run.summary[name] = value
+            if self._run.offline or answers(base_url()):
+                self._tabulate(result)
+            else:
+                log.warning("wandb: %s answers no more; what it lacks is in %s", *self._whereabouts())
+        finally:
+            self._run.finish(exit_code=int(result.get("status") == "failed"))
+
+    def _tabulate(self, result: Mapping[str, Any]) -> None:
         import wandb
 
-        for name, value in flat(result):
-            self._run.summary[name] = value
         rows = spike_rows(self._folder, result)
         table = wandb.Table(columns=list(SPIKE_COLUMNS), data=[list(row) for row in rows])
         self._run.summary["spike_steps"] = table
-        self._run.finish(exit_code=int(result.get("status") == "failed"))
+
+    def _whereabouts(self) -> tuple[str, Path]:
+        """The server, and the file of this segment."""
+        return urlsplit(base_url()).netloc, Path(self._run.dir).parent
 
 
 def quiet(*, init_timeout: float, finish_timeout: float) -> "Settings":

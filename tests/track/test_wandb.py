@@ -1,14 +1,19 @@
 """W&B without a network: what lies on disk, servers that are dead or mute, runs in several segments."""
 
+import gzip
 import json
+import re
 import socket
 import struct
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from lab import choices
 from lab.track.wandb import answers, has_key
+from lab.training import loop
 
 KEY = "0123456789abcdef" * 2 + "01234567"
 
@@ -70,6 +75,14 @@ def lines_of(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
+def assert_no_key(outputs):
+    """Nothing in the whole outputs folder holds the key."""
+    files = [path for path in outputs.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".wandb" for path in files)
+    for path in files:
+        assert KEY.encode() not in path.read_bytes(), path
+
+
 @pytest.mark.slow
 def test_the_offline_file_holds_what_the_run_folder_holds(train, config, caplog):
     trained = train("track=wandb", "norm=layernorm", "train.eval_every=10")
@@ -105,8 +118,7 @@ def test_three_segments_hold_every_step_once(train, kill_at, monkeypatch):
     told = [line for file in files for line in metrics(file)]
     assert told == lines_of(trained.folder)
     assert {run_record(file).run_id for file in files} == {trained.folder.name}
-    for path in trained.folder.rglob("*"):
-        assert path.is_dir() or KEY.encode() not in path.read_bytes(), path
+    assert_no_key(trained.folder.parents[1])
 
 
 @pytest.mark.slow
@@ -156,8 +168,106 @@ def test_a_dead_server_costs_seconds_and_no_run(train, dead_server, monkeypatch,
     assert took < 20
     assert trained.result["status"] == "done"
     assert metrics(segments(trained.folder)[-1]) == lines_of(trained.folder)
-    for path in trained.folder.rglob("*"):
-        assert path.is_dir() or KEY.encode() not in path.read_bytes(), path
+    assert_no_key(trained.folder.parents[1])
+
+
+class Dying(ThreadingHTTPServer):
+    """Answers as W&B does until told to die; then it refuses, or takes requests and says nothing."""
+
+    daemon_threads = True
+
+    def __init__(self, how):
+        self.how, self.dead, self.asked, self.late = how, threading.Event(), [], 0
+        super().__init__(("127.0.0.1", 0), Answers)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def die(self):
+        self.dead.set()
+        if self.how == "refuses":
+            self.socket.close()
+
+
+class Answers(BaseHTTPRequestHandler):
+    """The few answers without which wandb does not begin a run."""
+
+    def do_GET(self):
+        self.reply({})
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        query = json.loads(body or b"{}").get("query", "") if self.path.startswith("/graphql") else ""
+        name = next(iter(re.findall(r"(?:query|mutation)\s+(\w+)", query)), self.path)
+        self.server.asked.append(name)
+        self.reply({"data": data_of(name)} if query else {})
+
+    def reply(self, value):
+        if self.server.dead.is_set():
+            self.server.late += 1
+            time.sleep(60)
+            return
+        said = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *words):
+        pass
+
+
+def data_of(name):
+    project = {"id": "p", "name": "lab", "entity": {"id": "e", "name": "me"}}
+    bucket = {
+        "id": "b",
+        "name": "r",
+        "displayName": "r",
+        "description": None,
+        "config": "{}",
+        "historyLineCount": 0,
+    }
+    return {
+        "UpsertBucket": {"upsertBucket": {"bucket": {**bucket, "project": project}, "inserted": True}},
+        "Viewer": {"viewer": {"id": "u", "entity": "me", "username": "me", "flags": "{}", "teams": {"edges": []}}},
+        "ServerInfo": {"serverInfo": {"cliVersionInfo": {}, "latestLocalVersionInfo": None}},
+    }.get(name, {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["refuses", "hangs"])
+def test_a_server_that_dies_meanwhile_costs_seconds_and_no_run(train, monkeypatch, how):
+    import wandb
+
+    wandb.teardown()  # it would hold the run of another test
+    train("seed=9")  # what is imported the first time is no cost of the server
+    server = Dying(how)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    monkeypatch.setenv("WANDB_BASE_URL", server.url)
+    real = loop.train_step
+
+    def train_step(config, state, batches, ranks):
+        if state.step == 10:
+            server.die()
+        return real(config, state, batches, ranks)
+
+    monkeypatch.setattr(loop, "train_step", train_step)
+    begun = time.monotonic()
+    trained = train("track=wandb")
+    took = time.monotonic() - begun
+    print(f"{how}: {took:.1f} s; asked {server.asked}")
+    assert took < 20
+    assert trained.result["status"] == "done"
+    assert "UpsertBucket" in server.asked  # it was online before
+    wandb.teardown()  # as at the end of the process: then the file is whole
+    (file,) = trained.folder.glob("wandb/run-*/*.wandb")
+    assert metrics(file) == lines_of(trained.folder)
+    assert_no_key(trained.folder.parents[1])
 
 
 @pytest.mark.slow
