@@ -119,9 +119,9 @@ def _dashboard(study: str | None, *, project: str, entity: str | None, file: str
     owner = entity or os.environ.get("WANDB_ENTITY")
     reason = "as -o asks" if file else _unreachable()
     if reason is None:
-        try:
-            import wandb
+        import wandb
 
+        try:
             owner = owner or str(wandb.Api(timeout=10).default_entity)
             if manifest is not None:
                 log_tables(manifest, project=project, entity=owner, online=True)
@@ -130,6 +130,7 @@ def _dashboard(study: str | None, *, project: str, entity: str | None, file: str
             return 0
         except Exception as error:
             reason = f"the server refused: {one_line(error)}"
+            wandb.teardown()  # it would hold the run of the tables
     if manifest is not None and not file and log_tables(manifest, project=project, entity=owner, online=False):
         print(f"tables A and B are in {manifest.path / 'wandb'}; `lab wandb sync {manifest.name}` uploads them")
     path = Path(file or SPEC)

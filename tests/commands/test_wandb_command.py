@@ -3,6 +3,8 @@
 import json
 import socket
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 
 import pytest
@@ -164,3 +166,35 @@ def test_the_tables_of_a_study_lie_offline_until_they_are_sent(say, tmp_path):
     assert '"table_B"' in (tmp_path / "wandb-workspace.json").read_text()
     for asked in (["norms"], []):
         assert str(segment) in say("sync", "--dry-run", *asked)[1]
+
+
+class Unable(BaseHTTPRequestHandler):
+    """A server that is there and knows nothing of W&B."""
+
+    def do_GET(self):
+        self.send_response(404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_POST = do_GET
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.mark.skipif(find_spec("wandb_workspaces") is None, reason="an extra")
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # wandb-workspaces itself
+def test_a_dashboard_that_a_server_refuses_is_described_too(say, tmp_path, monkeypatch):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Unable)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("WANDB_API_KEY", "x" * 40)
+    monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{server.server_port}")
+    study("aaaaaaaaaaaa")
+    status, out, _ = say("dashboard", "norms")
+    server.shutdown()
+    server.server_close()
+    assert status == 0
+    assert out.count("\n") == 1
+    assert out.startswith("not saved (the server refused: ")
+    assert '"norms-12345678"' in (tmp_path / "wandb-workspace.json").read_text()
