@@ -152,9 +152,12 @@ def _to_baseline(curve: Curve, base: _Baseline, steps: float | None) -> tuple[bo
 
 
 def _per_seed(comparison: Comparison, base: _Baseline) -> Iterator[dict[str, Any]]:
-    """Of each seed; its own curve against the baseline's mean final loss."""
+    """Of each seed; its own curve against the baseline's mean final loss, its own difference over that slope."""
+    found = comparison.effects
+    apart = {row.label: row.differences for row in found.rows} if found and found.metric == "final_loss" else {}
     for variant in comparison.variants:
         for run in one_a_seed(variant.records):
+            difference = apart.get(variant.label, {}).get(str(config_of(run).get("seed")))
             is_done = run.get("status") == "done"
             step, loss = (best(run) if is_done else None) or (None, None)
             _, share = _to_baseline(curve_of(run), base, _steps([run])) if is_done else (None, None)
@@ -165,6 +168,7 @@ def _per_seed(comparison: Comparison, base: _Baseline) -> Iterator[dict[str, Any
                 "best_step": step,
                 "steps_to_baseline": share,
                 "time_to_baseline": share * ours / theirs if share is not None and ours and theirs else None,
+                "worth_steps": difference / base.slope if difference is not None and base.slope else None,
                 "peak_memory_mib": number(run.get("peak_memory_mib")),
             }
 

@@ -76,6 +76,9 @@ def test_of_each_seed():
     assert lines[0]["steps_to_baseline"] < 1
     assert lines[1]["steps_to_baseline"] is None
     assert len({tuple(line) for line in lines}) == 1
+    slope = made(arm("quick", -0.1)).data["baseline_slope"]
+    assert [line["worth_steps"] for line in lines[2:]] == pytest.approx([-0.1 / slope] * 2)
+    assert [line["worth_steps"] for line in lines[:2]] == [None, None]
     value = json.loads(FORMATS["json"](made()))
     assert "best_loss" in FORMATS["csv"](made()).splitlines()[0].split(",")
     assert value["further"][0]["best_step"] == 600
