@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from numbers import Real
+from typing import ClassVar
 
 from lab.errors import ConfigError
 
@@ -13,6 +14,8 @@ class Component:
 
     name: str
     """The choice: the stem of its file and of its YAML, or a dotted import path."""
+    outside_graph: ClassVar[tuple[str, ...]] = ()
+    """Fields that change no operation of the model: runs that differ in them can be stacked."""
 
 
 def check(ok: bool, key: str, value: object, allowed: str) -> None:

@@ -23,9 +23,9 @@ class Held(LabError):  # noqa: N818 (nothing went wrong)
 class Stopped(KeyboardInterrupt):
     """The process was asked to stop. Not an ``Exception``: it ends a sweep too."""
 
-    def __init__(self, message: str, signal_number: int) -> None:
+    def __init__(self, message: str, signal_number: int, *, runs: int = 1) -> None:
         super().__init__(message)
-        self.signal_number = signal_number
+        self.signal_number, self.runs = signal_number, runs
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

@@ -60,14 +60,12 @@ class PoolLauncher(Launcher):
         """
         from lab.study.expand import own
         from lab.study.pool import Job, Pool
-        from lab.study.slots import slots
 
         setup_globals()
         configs = _jobs.configs(self.hydra_context, self.config, job_overrides, initial_job_idx)
         if (first := next(configs, None)) is None:
             return []
-        threads = first.threads or self.threads
-        places = slots(self.n_jobs, jobs_per_gpu=self.jobs_per_gpu, device=str(first.device), threads=threads)
+        places = self.places(first)
         jobs = (
             Job(
                 " ".join(own(overrides, job_overrides)),
@@ -77,3 +75,10 @@ class PoolLauncher(Launcher):
         )
         ended = Pool(places, stop_on_error=self.stop_on_error).run(jobs)
         return [_jobs.returned(*pair) for pair in zip(job_overrides, ended, strict=False)]
+
+    def places(self, config: DictConfig) -> list[dict[str, str]]:
+        """Where runs like this one go, so many at once."""
+        from lab.study.slots import slots
+
+        threads = config.threads or self.threads
+        return slots(self.n_jobs, jobs_per_gpu=self.jobs_per_gpu, device=str(config.device), threads=threads)

@@ -9,7 +9,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-HERE = ("basic", "pool", "joblib", "submitit_local")
+HERE = ("basic", "pool", "stacked", "joblib", "submitit_local")
 """Launchers whose runs are trained on this machine, so that its devices can be checked."""
 
 

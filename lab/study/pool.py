@@ -98,7 +98,7 @@ class Pool:
                     free.append(worker.slot)
                     ended[worker.index] = worker.ended or _died(worker)
         if self.signal_number is not None:
-            saved = sum(isinstance(end.error, StoppedError) for end in ended.values())
+            saved = sum(end.error.runs for end in ended.values() if isinstance(end.error, StoppedError))
             raise Stopped(_in_words(saved), self.signal_number)
         return [ended[index] for index in sorted(ended)]
 

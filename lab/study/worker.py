@@ -31,7 +31,10 @@ class Ended:
 
 
 class StoppedError(LabError):
-    """A run was asked to stop, and can be resumed."""
+    """A run was asked to stop, and can be resumed; or several in one process."""
+
+    runs = 1
+    """How many."""
 
 
 def work(pipe: Connection, environment: Mapping[str, str], job: bytes) -> None:
@@ -48,7 +51,9 @@ def work(pipe: Connection, environment: Mapping[str, str], job: bytes) -> None:
         threading.Thread(target=_listen, args=(pipe,), daemon=True).start()
         ended = _done(job)
     except Stopped as stop:
-        ended = Ended(error=StoppedError(one_line(stop)))
+        error = StoppedError(one_line(stop))
+        error.runs = stop.runs
+        ended = Ended(error=error)
     signal.signal(signal.SIGTERM, _ignore)
     sender.send(ended)
 

@@ -1,9 +1,11 @@
 """The training loop: batch, loss, backward, clip, step, record, sometimes validate, sometimes save."""
 
 import math
+from collections.abc import Generator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +25,14 @@ from lab.training.precision import compute_in
 from lab.training.ranks import ALONE, Ranks
 from lab.training.recorder import Recorder
 from lab.training.state import TrainState
+
+T = TypeVar("T")
+
+Step = tuple[Tensor, Tensor, float]
+"""What an update gives: the batch's loss in nats per token, the gradient norm before clipping, the rate."""
+
+Course = Generator["Loop", Step, T]
+"""A run, or a part of one, on its way: it gives its loop where an update is to be made, and is sent a step."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +60,8 @@ class Loop:
     """Where they go; None on a rank that writes none."""
     ranks: Ranks = ALONE
 
-    def run(self, bar: Bar, request: Request) -> Outcome:
-        """Train from the state's step to the last.
+    def run(self, bar: Bar, request: Request) -> Course[Outcome]:
+        """Train from the state's step to the last; who goes through it makes the updates.
 
         Raises:
             Stopped: the process was asked to stop; a checkpoint is written first.
@@ -60,7 +70,7 @@ class Loop:
         final = None
         recorder.restart_clock()
         while state.step < config.train.steps:
-            loss, grad_norm, lr = train_step(config, state, self.batches, self.ranks)
+            loss, grad_norm, lr = yield self
             recorder.note(state.step, loss, grad_norm, lr)
             validates, saves = validates_after(config, state.step), saves_after(config, state.step)
             stops = self.ranks.asked(request.signal_number) if state.step < config.train.steps else None
@@ -86,6 +96,22 @@ class Loop:
         return Outcome(None, final, request.signal_number)
 
 
+def go_through(course: Course[T]) -> T:
+    """Make a run's updates one after another, by itself; what comes of it."""
+    try:
+        loop = next(course)
+        while True:
+            try:
+                step = train_step(loop.config, loop.state, loop.batches, loop.ranks)
+            except BaseException as error:  # the run has to write down how it ended
+                loop = course.throw(error)
+            else:
+                loop = course.send(step)
+    except StopIteration as end:
+        came: T = end.value
+        return came
+
+
 def early_step(config: RunConfig) -> int:
     """The step after which the early loss is measured: one eighth of the run, as in arXiv:2102.11972."""
     return math.ceil(config.train.steps / 8)
@@ -103,10 +129,8 @@ def saves_after(config: RunConfig, step: int) -> bool:
     return step == config.train.steps or (every is not None and step % every == 0)
 
 
-def train_step(
-    config: RunConfig, state: TrainState, batches: Batches, ranks: Ranks = ALONE
-) -> tuple[Tensor, Tensor, float]:
-    """One update. Returns the batch's loss in nats per token, the gradient norm before clipping, the rate."""
+def train_step(config: RunConfig, state: TrainState, batches: Batches, ranks: Ranks = ALONE) -> Step:
+    """One update."""
     return backward(config, state, batches, ranks), *update(config, state, batches)
 
 

@@ -61,6 +61,8 @@ class Recorder:
     ) -> None:
         self.metrics, self.timing, self.tracker, self.layers = metrics, timing, tracker, layers or Nowhere()
         self.steps_at_once, self.tokens_per_step = steps_at_once, tokens_per_step
+        self.stacked = 1
+        """Runs whose updates are made together; the clock is then that of all of them."""
         self._noted: list[tuple[int, Tensor, Tensor, float]] = []
         self._lines: list[dict[str, float | None]] = []
         self._wall_s = math.nan
@@ -100,7 +102,8 @@ class Recorder:
             self._lines[-1]["val_loss"] = val_loss
         for line in self._lines:
             self.metrics.append(line)
-            self.timing.append({"step": line["step"], "wall_s": self._wall_s})
+            stacked = {"stacked": self.stacked} if self.stacked > 1 else {}
+            self.timing.append({"step": line["step"], "wall_s": self._wall_s, **stacked})
             self.tracker.log(self.metrics.n_lines, line)
         last, self._lines = self._lines[-1], []
         return f"loss {last['loss']:.3f}  {self.tokens_per_step / self._wall_s:,.0f} tokens/s"

@@ -1,21 +1,18 @@
 """One run from a configuration to its folder: found by identity, resumed where it stopped, never done twice."""
 
 import logging
-import resource
 import shutil
 import signal
-import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from lab.config import After, Device, RunConfig
-from lab.errors import LabError, Stopped, one_line
+from lab.config import Device, RunConfig
+from lab.errors import LabError, Stopped
 from lab.files import remove_temporaries, write_json
 from lab.match import facts as match_facts
 from lab.paths import runs_dir
@@ -26,14 +23,15 @@ from lab.runs.store import RunFolder
 from lab.track import Guarded, Tracker
 from lab.track.none import Silent
 from lab.training import summary
-from lab.training.checkpoint import load_newest, thin_out
+from lab.training.checkpoint import load_newest
+from lab.training.company import NOBODY, Company
 from lab.training.distributed import ignore_signals, joined
+from lab.training.endings import peak_memory_mib, reason_of, thin_out_quietly, write_ending
 from lab.training.evaluate import Evaluator
-from lab.training.interrupt import stop_request
 from lab.training.layer_stats import watched_layers
-from lab.training.loop import Loop, Outcome
+from lab.training.loop import Course, Loop, Outcome, go_through
 from lab.training.plan import Plan, plan
-from lab.training.ranks import Found, Ranks
+from lab.training.ranks import ALONE, Found, Ranks
 from lab.training.recorder import Lines, Nowhere, Recorder
 from lab.training.run_log import run_log
 from lab.training.state import TrainState, new_state
@@ -66,38 +64,49 @@ def train(config: RunConfig, target: RunConfig | None = None) -> Trained:
         planned = ranks.in_turn(lambda: plan(config, target))
         assert planned.config.threads is not None
         torch.set_num_threads(ranks.threads(planned.config.threads))
-        folder = RunFolder(runs_dir() / planned.run_id)
         if ranks.first:
             ranks.check(planned.config.train)
-            return _first(config, planned, folder, ranks)
+            return go_through(course(config, planned, ranks))
         if ranks.begin():
             _helped(planned, ranks)
-        return Trained({}, folder.path, was_done=False)
+        return Trained({}, folder_of(planned).path, was_done=False)
 
 
-def _first(config: RunConfig, planned: Plan, folder: RunFolder, ranks: Ranks) -> Trained:
-    """What the first rank does, or the only one: it holds the run, and all that is written and said is its."""
+def folder_of(planned: Plan) -> RunFolder:
+    """Where a run is kept."""
+    return RunFolder(runs_dir() / planned.run_id)
+
+
+def course(config: RunConfig, planned: Plan, ranks: Ranks = ALONE, company: Company = NOBODY) -> Course[Trained]:
+    """What the first rank does, or the only one: it holds the run, and all that is written and said is its.
+
+    Raises:
+        LabError: the run is held by another process, or it failed.
+        Stopped: the process was asked to stop.
+    """
+    folder = folder_of(planned)
     for remark in planned.outline.remarks(planned.architecture):
         log.warning("%s", remark)
-    if not config.fresh and (result := _finished(folder)) is not None:
+    if not config.fresh and (result := finished(folder)) is not None:
         return _already(result, folder)
     with folder.locked(), run_log(folder):
-        if not config.fresh and (result := _finished(folder)) is not None:  # another process was quicker
+        if not config.fresh and (result := finished(folder)) is not None:  # another process was quicker
             return _already(result, folder)
         if config.fresh:
             _clear(folder)
-        return Trained(_recorded(planned, folder, ranks), folder.path, was_done=False)
+        result = yield from _recorded(planned, folder, ranks, company)
+        return Trained(result, folder.path, was_done=False)
 
 
 def _helped(planned: Plan, ranks: Ranks) -> None:
     """What another rank does: it computes its share and writes nothing."""
     recorder = _recorder(planned.config, Nowhere(), Nowhere(), Silent(), None)
-    _looped(planned, _state(planned), recorder, None, ranks)
+    go_through(_looped(planned, _state(planned), recorder, None, ranks, NOBODY))
     ranks.largest(peak_memory_mib(planned.config.device))
     ranks.leave()
 
 
-def _recorded(planned: Plan, folder: RunFolder, ranks: Ranks) -> dict[str, Any]:
+def _recorded(planned: Plan, folder: RunFolder, ranks: Ranks, company: Company) -> Course[dict[str, Any]]:
     """Train with the result on disk at every moment saying what is known.
 
     Raises:
@@ -109,27 +118,27 @@ def _recorded(planned: Plan, folder: RunFolder, ranks: Ranks) -> dict[str, Any]:
     attempt = attempts.begin(folder, commit=result["env"]["commit"])
 
     def failed(reason: str) -> str:
-        _write_ending(folder, tracker, {**result, "status": "failed", "reason": reason})
+        write_ending(folder, tracker, {**result, "status": "failed", "reason": reason})
         attempt.end("failed", reason)
         return f"run {planned.run_id} failed: {reason}; see {folder.log}"
 
     ranks.when_one_fails(failed)
     ranks.begin()
     try:
-        found = _begin(planned, folder, result, ranks.size)
+        found = _begin(planned, folder, result, ranks.size, company.size)
         state = _state(planned)
         result["hashes"]["tensors"] = summary.tensor_hashes(state.model)
         if found is not None:
             state.load(*found)
             log.info("  resumed from step %d", state.step)
         attempt.from_step(state.step)
-        outcome = _trained(planned, folder, state, tracker, ranks)
-        peak = ranks.largest(peak_memory_mib(planned.config.device))
+        outcome = yield from _trained(planned, folder, state, tracker, ranks, company)
+        peak = ranks.largest(peak_memory_mib(planned.config.device)) if result["stacked"] == [1] else None
         ranks.leave()
         ended = result | summary.closing(planned.config, folder, outcome) | {"peak_memory_mib": peak}
         folder.write_result(ended)
     except Stopped as stop:
-        _write_ending(folder, tracker, {**result, "status": "partial"})
+        write_ending(folder, tracker, {**result, "status": "partial"})
         attempt.end("partial", f"stopped by {signal.Signals(stop.signal_number).name}")
         raise
     except KeyboardInterrupt:
@@ -139,11 +148,11 @@ def _recorded(planned: Plan, folder: RunFolder, ranks: Ranks) -> dict[str, Any]:
         if ranks.size > 1:
             ignore_signals()
         log.debug("%s", traceback.format_exc())
-        raise LabError(failed(_reason(error))) from error
+        raise LabError(failed(reason_of(error))) from error
     attempt.end(ended["status"], ended["reason"])
     tracker.finish(ended)
     _say(summary.closing_lines(ended))
-    _thin_out(folder, planned.config.checkpoint.after)
+    thin_out_quietly(folder, planned.config.checkpoint.after)
     if outcome.signal_number is not None:
         raise Stopped(f"run {planned.run_id} had ended, stopped after it", outcome.signal_number)
     return ended
@@ -159,10 +168,12 @@ def _opening(planned: Plan) -> dict[str, Any]:
     }
 
 
-def _begin(planned: Plan, folder: RunFolder, result: dict[str, Any], size: int) -> Found | None:
+def _begin(planned: Plan, folder: RunFolder, result: dict[str, Any], ranks: int, stacked: int) -> Found | None:
     """Write what the folder holds from the first step on, and say what is about to be trained, and from where."""
     found = _checkpoint(planned.config, folder)
-    result["ranks"] = _ranks_so_far(folder, size, resumed=found is not None)
+    before = (folder.result() or {}) if found is not None else {}
+    result["ranks"] = _so_far(before.get("ranks", [1] if before else []), ranks)
+    result["stacked"] = _so_far(before.get("stacked", [1] if before else []), stacked)
     if found is not None:
         result["env"]["earlier"] = summary.earlier_versions(folder)
     remove_temporaries(folder.path)
@@ -177,30 +188,15 @@ def _begin(planned: Plan, folder: RunFolder, result: dict[str, Any], size: int) 
     return found
 
 
-def _write_ending(folder: RunFolder, tracker: Tracker, result: dict[str, Any]) -> None:
-    """Write how a run ended that has no result; on a full disk it goes on saying ``running``, read as partial."""
-    result["steps_done"] = len(whole_lines(folder.metrics))
-    with suppress(OSError):
-        folder.write_result(result)
-    tracker.finish(result)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{type(error).__name__}: {error.strerror}"  # without the path: the result names no machine
-    return f"{type(error).__name__}: {one_line(error)}"
-
-
 def _checkpoint(config: RunConfig, folder: RunFolder) -> Found | None:
     """The newest one that training can go on from."""
     done = len(whole_lines(folder.metrics))
     return load_newest(folder.checkpoints, most_steps=done, complete_below=config.train.steps)
 
 
-def _ranks_so_far(folder: RunFolder, size: int, *, resumed: bool) -> list[int]:
-    """The numbers of ranks that a run was trained with, in their order, this one at the end."""
-    before = (folder.result() or {}).get("ranks", [1]) if resumed else []
-    return before if before[-1:] == [size] else [*before, size]
+def _so_far(before: list[int], now: int) -> list[int]:
+    """The numbers of ranks, or of runs in a stack, that a run was trained with, in their order."""
+    return before if before[-1:] == [now] else [*before, now]
 
 
 def _state(planned: Plan) -> TrainState:
@@ -213,12 +209,14 @@ def _state(planned: Plan) -> TrainState:
     return state
 
 
-def _trained(planned: Plan, folder: RunFolder, state: TrainState, tracker: Tracker, ranks: Ranks) -> Outcome:
+def _trained(
+    planned: Plan, folder: RunFolder, state: TrainState, tracker: Tracker, ranks: Ranks, company: Company
+) -> Course[Outcome]:
     """Run the loop and write what comes of it."""
     metrics, timing = (JsonLines(file, keep_steps=state.step) for file in (folder.metrics, folder.timing))
     state.layers, layers = watched_layers(planned.config, folder, state.step)
     recorder = _recorder(planned.config, metrics, timing, tracker, layers)
-    return _looped(planned, state, recorder, folder.checkpoints, ranks)
+    return (yield from _looped(planned, state, recorder, folder.checkpoints, ranks, company))
 
 
 def _recorder(config: RunConfig, metrics: Lines, timing: Lines, tracker: Tracker, layers: Lines | None) -> Recorder:
@@ -233,8 +231,13 @@ def _recorder(config: RunConfig, metrics: Lines, timing: Lines, tracker: Tracker
 
 
 def _looped(
-    planned: Plan, state: TrainState, recorder: Recorder, checkpoints: Path | None, ranks: Ranks
-) -> Outcome:
+    planned: Plan,
+    state: TrainState,
+    recorder: Recorder,
+    checkpoints: Path | None,
+    ranks: Ranks,
+    company: Company,
+) -> Course[Outcome]:
     """The loop of any rank, from the first one's state on."""
     config, tokens = planned.config, planned.tokens
     if ranks.size > 1:
@@ -250,19 +253,10 @@ def _looped(
     loop = Loop(config, state, planned.batches, evaluator, recorder, checkpoints, ranks)
     label = f"run {planned.run_id}"
     try:
-        with stop_request() as request, progress(label, total=config.train.steps, done=state.step) as bar:
-            return loop.run(bar, request)
+        with company.asked() as request, progress(label, total=config.train.steps, done=state.step) as bar:
+            return (yield from loop.run(bar, request))
     finally:
         recorder.close()
-
-
-def _thin_out(folder: RunFolder, after: After) -> None:
-    """Remove of the checkpoints what the run is not to keep; where that fails, its result stands all the same."""
-    try:
-        thin_out(folder.checkpoints, after)
-    except OSError as error:
-        reason = error.strerror or one_line(error)
-        log.warning("run %s keeps all of its checkpoints (%s): lab gc thins them out", folder.path.name, reason)
 
 
 def _say(lines: Sequence[str]) -> None:
@@ -276,7 +270,8 @@ def _already(result: dict[str, Any], folder: RunFolder) -> Trained:
     return Trained(result, folder.path, was_done=True)
 
 
-def _finished(folder: RunFolder) -> dict[str, Any] | None:
+def finished(folder: RunFolder) -> dict[str, Any] | None:
+    """The result of a run that has nothing left to train."""
     result = folder.result()
     return result if result is not None and result["status"] in ("done", "diverged") else None
 
@@ -289,11 +284,3 @@ def _clear(folder: RunFolder) -> None:
             shutil.rmtree(path)
         elif path.name not in ("lock", folder.log.name):
             path.unlink()
-
-
-def peak_memory_mib(device: Device) -> float:
-    """Largest memory so far: of the process on a CPU, of PyTorch's allocator on a GPU."""
-    if device is Device.cuda:
-        return torch.cuda.max_memory_allocated() / 2**20
-    kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return kib / 2**20 if sys.platform == "darwin" else kib / 2**10

@@ -5,9 +5,9 @@ not see: seeds, the optimizer and its numbers, the schedule, and numbers that a 
 separate runs but for rounding.
 """
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -19,28 +19,76 @@ from lab.data.batches import Batches
 from lab.model.loss import Objective
 from lab.model.stacked_loss import Objectives, Share, stacked_loss
 from lab.model.together import Together
+from lab.model.together import refusal as cannot
+from lab.runs.identity import without
 from lab.training.loop import to_device
 from lab.training.precision import compute_in
 from lab.training.state import TrainState
 
+OUTSIDE_GRAPH = (
+    "seed",
+    "study_seed",
+    "fresh",
+    "preset",
+    "init_from",
+    "init_from_pool",
+    "optim",
+    "schedule",
+    "track",
+    "train.eval_every",
+    "train.checkpoint_every",
+    "checkpoint",
+)
+"""Keys in which runs of one stack may differ, beside those that a choice has in its own ``outside_graph``."""
 
-@dataclass(frozen=True)
-class Member:
+
+class Member(Protocol):
     """A run in a stack."""
 
-    config: RunConfig
-    state: TrainState
-    batches: Batches
+    @property
+    def config(self) -> RunConfig:
+        """Its settings."""
+
+    @property
+    def state(self) -> TrainState:
+        """Its weights, optimizer and step."""
+
+    @property
+    def batches(self) -> Batches:
+        """Its data."""
 
 
-class Stack:
+M = TypeVar("M", bound=Member)
+
+
+def graph(config: RunConfig) -> str:
+    """What runs of one stack have in common, in one string."""
+    own = [
+        f"{group}.{name}.{field}"
+        for group, parts in (("stability", config.stability), ("regularization", config.regularization))
+        for name, part in parts.items()
+        for field in part.outside_graph
+    ]
+    return json.dumps(without(config.as_dict(), (*OUTSIDE_GRAPH, *own)), sort_keys=True)
+
+
+def refusal(config: RunConfig, state: TrainState, batches: Batches) -> str | None:
+    """Why runs like this one cannot be stacked, in a few words; None where they can."""
+    if config.compile:
+        return "the model is compiled (compile=false stacks)"
+    ids_BT = to_device(batches.at(0)[0][:1], config.device)
+    with compute_in(config.precision, config.device):
+        return cannot(state.model, ids_BT)
+
+
+class Stack(Generic[M]):
     """Runs that take their steps together."""
 
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Sequence[M]) -> None:
         self.members, self._minimised = _side_by_side(members)
         self._models = Together([member.state.model for member in self.members])
 
-    def keep(self, members: Sequence[Member]) -> None:
+    def keep(self, members: Sequence[M]) -> None:
         """Go on with some of the runs."""
         self.members, self._minimised = _side_by_side(members)
         self._models.keep([member.state.model for member in self.members])
@@ -72,9 +120,9 @@ class Stack:
         return np.stack([x_BT for x_BT, _ in batches]), np.stack([y_BT for _, y_BT in batches])
 
 
-def _side_by_side(members: Sequence[Member]) -> tuple[list[Member], Objectives]:
+def _side_by_side(members: Sequence[M]) -> tuple[list[M], Objectives]:
     """The runs with those that minimise the same in a row, and what they minimise."""
-    groups: list[list[Member]] = []
+    groups: list[list[M]] = []
     for member in members:
         alike = (group for group in groups if _loss(group[0].config) == _loss(member.config))
         if (group := next(alike, None)) is not None:

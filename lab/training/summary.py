@@ -96,7 +96,8 @@ def closing(config: RunConfig, folder: RunFolder, outcome: Outcome) -> dict[str,
     loss, grad_norm = column(lines, "loss"), column(lines, "grad_norm")
     warm = config.init_from is not None
     reason = outcome.not_finite or diverged(loss, warm=warm)
-    wall_s = column(read_lines(folder.timing), "wall_s")
+    timing = read_lines(folder.timing)
+    wall_s = [] if any("stacked" in line for line in timing) else column(timing, "wall_s")  # a stack's is of all
     early = next((line.get("val_loss") for line in lines if line["step"] == early_step(config)), None)
     tokens_per_step = config.train.batch_size * config.model.max_seq_len
     clip = config.optim.grad_clip
@@ -234,7 +235,8 @@ def opening_lines(result: dict[str, Any]) -> list[str]:
         f"({counted['non_embedding'] / 1e6:.2f}M non-embedding)",
         f"{config['train']['steps']} steps of {batch:,} tokens, {result['epochs']:.2f} epochs · {config['device']} "
         f"{config['precision']}, {config['threads']} threads, attention {'+'.join(result['attention_path'])}"
-        f"{f' · {ranks} ranks' if (ranks := result['ranks'][-1]) > 1 else ''}",
+        f"{f' · {ranks} ranks' if (ranks := result['ranks'][-1]) > 1 else ''}"
+        f"{f' · in a stack of {stacked}' if (stacked := result['stacked'][-1]) > 1 else ''}",
         *([match_line(matched)] if matched else []),
         *([frozen_line(result)] if counted["trained"] < counted["total"] else []),
         *([versions_line(result["env"])] if result["env"]["earlier"] else []),

@@ -9,7 +9,7 @@ import torch
 from lab.config import RunConfig
 from lab.errors import LabError, Stopped
 from lab.runs.store import RunFolder
-from lab.training import run
+from lab.training import endings
 from lab.training.checkpoint import load_newest
 from lab.training.load import load_model
 from lab.training.plan import plan
@@ -97,7 +97,7 @@ def test_a_kill_after_the_result_loses_nothing(monkeypatch, train, elsewhere, af
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(run, "thin_out", kill)
+        patch.setattr(endings, "thin_out", kill)
         with pytest.raises(Killed):
             train(f"checkpoint.after={after}")
     trained = train()

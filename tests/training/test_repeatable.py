@@ -17,7 +17,7 @@ KEYS = {
     "schema", "id", "status", "reason", "config", "steps_done", "early_loss", "final_loss", "bits_per_byte",
     "spikes", "layers", "clipped_share", "parameters", "flops_per_token", "flops_formula", "tokens", "epochs",
     "tokens_per_s", "peak_memory_mib", "threads", "attention_path", "env", "hashes", "match", "init_from",
-    "ranks", "init_loss", "best_loss", "best_step", "val_losses", "bad_step",
+    "ranks", "stacked", "compile_s", "init_loss", "best_loss", "best_step", "val_losses", "bad_step",
 }  # fmt: skip
 
 

@@ -1,17 +1,27 @@
 """Runs trained as one batched model against the same runs one by one."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
+from lab.config import RunConfig
+from lab.data.batches import Batches
 from lab.model import loss, stacked_loss
 from lab.training.loop import train_step, update
 from lab.training.plan import plan
-from lab.training.stack import Member, Stack
-from lab.training.state import new_state
+from lab.training.stack import Stack
+from lab.training.state import TrainState, new_state
 
 STEPS = 24
+
+
+@dataclass(frozen=True)
+class Member:
+    config: RunConfig
+    state: TrainState
+    batches: Batches
+
 
 Z = "stability.z_loss.weight="
 DECAY = "regularization.weight_decay.rate="

@@ -18,6 +18,8 @@ from lab.model.sizes import Dims
 class Config(RegularizationConfig):
     """A loss that is least at less than full confidence; reported losses stay plain."""
 
+    outside_graph = ("share",)
+
     share: float
     """a: probability that is spread evenly, in [0, 1); 0.1 in the paper and in arXiv:1706.03762."""
 

@@ -27,6 +27,8 @@ class Form(StrEnum):
 class Config(RegularizationConfig):
     """Decay of weights, and where asked of the rest; scalars other than gains and biases are never decayed."""
 
+    outside_graph = ("rate", "form", "embeddings", "norms", "biases")
+
     rate: float
     """λ; per unit of learning rate 0.1 is common, independent of it 1e-4."""
     form: Form

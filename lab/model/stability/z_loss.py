@@ -29,6 +29,8 @@ class Variant(StrEnum):
 class Config(StabilityConfig):
     """Keeps the softmax's denominator Z near one; its mean is over the same tokens as the loss."""
 
+    outside_graph = ("weight",)
+
     variant: Variant
     """``squared_lse``: log² Z of each token; ``squared_mean_lse``: the square of its mean; ``max_logit``: the
     largest logit squared."""
