@@ -127,10 +127,8 @@ def traced(block: "Block", config: "RunConfig") -> "list[Step]":
             step = None
         elif "getitem" in target:
             step = sources[0] if sources and node.args[1] == 0 else None
-        elif len(sources) == 2 and "add" in target:
-            step = Step("add", "+", sources)
         elif "add" in target:
-            step = Step("scale", "+ learned", sources)
+            step = Step("add", "+", sources) if len(sources) == 2 else Step("scale", "+ learned", sources)
         elif "mul" in target or "div" in target:
             number = next((a for a in node.args if isinstance(a, int | float)), None)
             step = Step("scale", "× learned" if number is None else f"× {number:.3g}", sources)
