@@ -60,7 +60,7 @@ def test_a_signal_saves_all_and_the_same_command_goes_on(start_lab, lab, words, 
     assert errors.splitlines()[-1].startswith("lab train: stopped; 3 runs were being trained")
     assert "Traceback" not in errors
     reached = {folder: steps(folder)[-1] for folder in (outputs / "runs").iterdir()}
-    assert len(set(reached.values())) == 1
+    assert max(reached.values()) - min(reached.values()) <= 1  # it comes in the middle of an update of all
     assert lab(*sweep, timeout=500).returncode == 0
     for folder, step in reached.items():
         assert resumed_from(folder) == [step]
