@@ -83,7 +83,7 @@ def _notes(facts: Mapping[str, Any]) -> list[str]:
     cuda = facts["device"] == "cuda"
     return [
         f"floor: the step's {floor['products']} matrix products alone take {floor['ms']:.2f} ms at "
-        f"{floor['flops_per_s'] / 1e9:,.1f} GFLOP/s, {_percent(floor['share'])} % of the step.",
+        f"{floor['flops_per_s'] / 1e9:,.1f} GFLOP/s, {_percent(floor['share'])} % of the step (median of pairs).",
         f"{facts['tokens_per_s']:,.0f} tokens/s, {facts['flops_by_formula'] / facts['step_ms'] / 1e6:,.1f} GFLOP/s "
         f"by the model's formula.",
         f"Tensor contractions, those of attention among them: "

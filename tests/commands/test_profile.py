@@ -87,7 +87,7 @@ def test_a_row_a_class_and_what_else_is_held(facts):
     assert made.rows[-1] == ["whole step", "200.00", "100.0", "10.000", "100.00", "64.0"]
     notes = "\n".join(made.notes)
     for said in (
-        "90.00 ms at 100.0 GFLOP/s, 45.0 % of the step",
+        "90.00 ms at 100.0 GFLOP/s, 45.0 % of the step (median of pairs)",
         "10,240 tokens/s",
         "99.00 % of FLOPs",
         "2 threads",

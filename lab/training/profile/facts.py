@@ -52,7 +52,7 @@ def facts(planned: Plan, found: Measured) -> dict[str, Any]:
             for name, holds in CLASSES.items()
         ],
         "memory": found.held,
-        "floor": _floor(found, step_ms),
+        "floor": _floor(found),
         "compiled": _compiled(found),
         "gpu": _gpu(config, found, formula, step_ms) if config.device is Device.cuda else None,
         "operators": [
@@ -68,12 +68,14 @@ def facts(planned: Plan, found: Measured) -> dict[str, Any]:
     }
 
 
-def _floor(found: Measured, step_ms: float) -> dict[str, Any]:
+def _floor(found: Measured) -> dict[str, Any]:
+    """The products alone; their share is the median of the ratios of neighbours, which a busy machine spoils less."""
     ms = statistics.median(found.floor_ms)
+    pairs = zip(found.floor_ms, found.whole_ms, strict=True)
     return {
         "ms": ms,
         "quartiles_ms": _quartiles(found.floor_ms),
-        "share": ms / step_ms,
+        "share": statistics.median(alone / whole for alone, whole in pairs),
         "products": len(found.counted.products),
         "flops": found.floor.flops,
         "flops_per_s": 1000 * found.floor.flops / ms,
