@@ -69,7 +69,7 @@ def facts(planned: Plan, found: Measured) -> dict[str, Any]:
 
 
 def _floor(found: Measured) -> dict[str, Any]:
-    """The products alone; their share is the median of the ratios of neighbours, which a busy machine spoils less."""
+    """The products alone; their share is the median of ratios of neighbours, which a busy machine spoils less."""
     ms = statistics.median(found.floor_ms)
     pairs = zip(found.floor_ms, found.whole_ms, strict=True)
     return {
