@@ -7,6 +7,9 @@ PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 
+# Where an environment forbids byte code, every start of lab and every test compiles it all again.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: help
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
