@@ -54,14 +54,25 @@ def refusal(model: Transformer, ids_BT: Tensor) -> str | None:
     Tried with two on some tokens; the model is left as it is. Refused are noise, which would not be that of each
     model by itself, and what would be done model by model.
     """
-    two = [copy.deepcopy(model) for _ in range(2)]
-    try:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("error")
-            Together(two)(ids_BT.expand(2, -1, -1))
-    except (RuntimeError, Warning) as error:
-        return one_line(error)
+    one, *two = (copy.deepcopy(model) for _ in range(3))
+    with torch.no_grad():
+        if _draws_noise(one, ids_BT):
+            return "noise is drawn while they train"
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                Together(two)(ids_BT.expand(2, -1, -1))
+        except (RuntimeError, Warning) as error:
+            return one_line(error).partition(". ")[0]
     return None
+
+
+def _draws_noise(model: Transformer, ids_BT: Tensor) -> bool:
+    """Whether a pass moves the generator of its device."""
+    now = torch.cuda.get_rng_state if ids_BT.device.type == "cuda" else torch.get_rng_state
+    before = now()
+    model.forward(ids_BT)
+    return not torch.equal(before, now())
 
 
 class _Code(nn.Module):

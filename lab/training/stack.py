@@ -7,16 +7,18 @@ separate runs but for rounding.
 
 import json
 from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lab.component import Component
 from lab.config import RunConfig
 from lab.data.batches import Batches
 from lab.model.loss import Objective
+from lab.model.regularization import Regularization
 from lab.model.stacked_loss import Objectives, Share, stacked_loss
 from lab.model.together import Together
 from lab.model.together import refusal as cannot
@@ -124,7 +126,7 @@ def _side_by_side(members: Sequence[M]) -> tuple[list[M], Objectives]:
     """The runs with those that minimise the same in a row, and what they minimise."""
     groups: list[list[M]] = []
     for member in members:
-        alike = (group for group in groups if _loss(group[0].config) == _loss(member.config))
+        alike = (group for group in groups if _loss(group[0]) == _loss(member))
         if (group := next(alike, None)) is not None:
             group.append(member)
         else:
@@ -137,5 +139,9 @@ def _side_by_side(members: Sequence[M]) -> tuple[list[M], Objectives]:
     return ordered, Objectives(shares)
 
 
-def _loss(config: RunConfig) -> tuple[Any, Any]:
-    return config.stability, config.regularization
+def _loss(member: Member) -> list[Component]:
+    """The choices that say what it minimises."""
+    stability, regularization = member.config.stability, member.config.regularization
+    made = {name: cast(Regularization, part) for name, part in member.state.model.regularization.named_children()}
+    inert = [name for name, part in made.items() if type(part).loss is Regularization.loss]
+    return [*stability.values(), *(own for name, own in regularization.items() if name not in inert)]

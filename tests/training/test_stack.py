@@ -107,6 +107,31 @@ def test_equal_to_separate_runs(member, name):
 
 
 @pytest.mark.slow
+def test_equal_in_bf16(member):
+    own = [("precision=bf16", f"seed={seed}", "attn_path=plain") for seed in (1, 2)]
+    members, separate = ([member(*one) for one in own] for _ in range(2))
+    found = together(Stack(members))
+    for one, other in zip(members, separate, strict=True):
+        assert_alike(found[id(one.state)], alone(other), 1e-3)
+
+
+@pytest.mark.slow
+def test_runs_that_minimise_the_same_stand_side_by_side(member):
+    wide = replace(member("stability=z_loss").config.stability["z_loss"], weight=1.0)
+    decay = "regularization=weight_decay"
+    runs = [
+        member("stability=z_loss", decay),
+        member("stability=z_loss", decay, stability={"z_loss": wide}),
+        member("stability=z_loss", decay, seed=3),
+    ]
+    slower = replace(runs[0].config.regularization["weight_decay"], rate=0.5)
+    runs.append(member("stability=z_loss", decay, regularization={"weight_decay": slower}))
+    stack = Stack(runs)
+    assert stack.members == [runs[0], runs[2], runs[3], runs[1]]
+    assert [(first, last) for _, first, last in stack._minimised.shares] == [(0, 3), (3, 4)]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SWEEPS)
 def test_equal_to_many_digits(monkeypatch, member, name):
     """In fp64; Muon's products, too, whose bf16 makes a last digit of fp32 a percent of an update."""

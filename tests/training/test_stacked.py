@@ -81,7 +81,14 @@ def test_several_things_differ(train_stacked, elsewhere):
     runs = [
         ("stability=z_loss", decay),
         ("stability=z_loss", decay, "stability.z_loss.weight=0.1", "train.eval_every=7"),
-        ("stability=z_loss", decay, "regularization.weight_decay.rate=0.5", "optim=lion", "seed=4"),
+        (
+            "stability=z_loss",
+            decay,
+            "regularization.weight_decay.rate=0.5",
+            "optim=lion",
+            "seed=4",
+            "track.layers=true",
+        ),
     ]
     for own, came in zip(runs, train_stacked(runs), strict=True):
         assert_alike(came.folder, elsewhere(*own))
@@ -177,7 +184,7 @@ def test_a_signal_saves_all_of_them(train_stacked, at_update, monkeypatch, tmp_p
 @pytest.mark.parametrize(
     ("own", "why"),
     [
-        pytest.param(("regularization=dropout",), "random operation", id="noise"),
+        pytest.param(("regularization=dropout",), "noise is drawn", id="noise"),
         pytest.param(("compile=true",), "compile=false stacks", id="compiled"),
     ],
 )
