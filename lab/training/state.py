@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 
 from lab.config import RunConfig
 from lab.model.transformer import Architecture, Transformer
+from lab.training.allocator import keep_freed_memory
 from lab.training.compiled import compile_model
 from lab.training.layer_stats import LayerStats
 
@@ -50,6 +51,7 @@ class TrainState:
 
 def new_state(config: RunConfig, architecture: Architecture) -> TrainState:
     """Step zero: weights drawn on the CPU from the run's seed, then moved to its device; what is frozen is so."""
+    keep_freed_memory()
     model = architecture.build(study_seed=config.study_seed, seed=config.seed).to(config.device.value)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(architecture.attn.trains(name))
