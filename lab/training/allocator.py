@@ -1,6 +1,6 @@
 """The C library's allocator, told to keep what a training step frees for the next step.
 
-By default glibc hands large blocks back to the system as soon as they are freed, and every step asks for them again,
+By default glibc hands large blocks back to the system as soon as they are freed, and each step asks for them anew,
 page by page: thousands of page faults, 5 percent of the time of a small model's step.
 """
 
