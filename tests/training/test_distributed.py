@@ -130,9 +130,11 @@ def assert_close(folder, single):
     for result in (found, wanted):
         del result["ranks"]
         result["spikes"] = None
-    numbers = ("final_loss", "early_loss", "bits_per_byte", "clipped_share")
+    numbers = ("final_loss", "early_loss", "init_loss", "best_loss", "bits_per_byte", "clipped_share")
     for key in numbers:
         assert found.pop(key) == pytest.approx(wanted.pop(key), rel=1e-5), key
+    for pair, other in zip(found.pop("val_losses"), wanted.pop("val_losses"), strict=True):
+        assert pair == pytest.approx(other, rel=1e-5)
     assert found == wanted
 
 
