@@ -28,8 +28,11 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 """Suffix to the metadata that would make each file another one."""
 
+LEAST_OF_AN_ID = 6
+"""Characters by which a run is named; fewer are the beginning of something else."""
+
 _METAVAR = {"runs": "PATH", "comparison": "PATH", "overrides": "OVERRIDE", "either": "PATH | OVERRIDE"}
-_PATHS = "a study by name or folder, a run folder, a folder of them, or an outputs folder"
+_PATHS = "a study by name or folder, a run by id or folder, a folder of them, or an outputs folder"
 _OVERRIDES = "as for lab train; A,B for a value draws each of them"
 _HELP = {
     "runs": f"{_PATHS} (default: outputs)",
@@ -71,7 +74,7 @@ def main(argv: list[str]) -> int:
     else:
         options.choices = []
         every_stage = getattr(kind, "EVERY_STAGE", False)
-        options.runs, options.in_order = _runs([Path(word) for word in words], every_stage=every_stage)
+        options.runs, options.in_order = _runs([_place(word) for word in words], every_stage=every_stage)
         if not options.runs:
             print(f"lab plot: no runs in {', '.join(words) or runs_dir()}", file=sys.stderr)
             return 1
@@ -134,6 +137,17 @@ def _choices(words: list[str]) -> list[Choice]:
         config = compose_config(combination)
         found.append(Choice(label, resolve(config), match_target(config)))
     return found
+
+
+def _place(word: str) -> Path:
+    """The path that a word is, or the folder of the run whose id it begins."""
+    from lab.runs.find import run_ids
+
+    path = Path(word)
+    if path.exists() or len(word) < LEAST_OF_AN_ID:  # else a study's name
+        return path
+    found = [name for name in run_ids() if name.startswith(word)]
+    return runs_dir() / found[0] if len(found) == 1 else path
 
 
 def _runs(paths: list[Path], *, every_stage: bool) -> tuple[list[Run], bool]:

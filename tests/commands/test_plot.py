@@ -74,3 +74,14 @@ def test_kinds_are_files(capsys):
     with pytest.raises(SystemExit):
         plot.main(["--help"])
     assert "gradnorm" in capsys.readouterr().out
+
+
+def test_a_run_may_be_named_by_its_id(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAB_OUTPUTS", str(tmp_path))
+    for name in ("abcdef123456", "abcdef999999", "fedcba123456"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "config.json").touch()
+    assert plot._place("fedcba") == tmp_path / "runs" / "fedcba123456"
+    assert plot._place("fedc").name == "fedc"  # may be a study's name
+    assert plot._place("abcdef").name == "abcdef"  # two runs begin so
+    assert plot._place(str(tmp_path)) == tmp_path
