@@ -134,7 +134,7 @@ def _expected(corpus: Corpus, tokenizer: Tokenizer) -> dict[str, Any]:
         "vocab_size": tokenizer.vocab_size,
         "eot": tokenizer.eot,
         "dtype": "uint16" if tokenizer.vocab_size <= 65536 else "uint32",
-        "bytes": {name: sum(len(d.text.encode()) for d in part) for name, part in parts.items()},
+        "bytes": corpus.bytes,
         "documents": {name: len(part) for name, part in parts.items()},
     }
 

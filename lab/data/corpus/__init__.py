@@ -44,14 +44,23 @@ class Corpus:
         """sha256 over split names and texts, in order; no path and no file name has a part in it."""
         digest = hashlib.sha256()
         for name in SPLITS:
-            part = self.train_hash if name == "train" else hash_texts(d.text for d in self.split(name))
-            digest.update(f"{name} {part}\n".encode())
+            digest.update(f"{name} {self._measured[name][0]}\n".encode())
         return digest.hexdigest()
 
     @cached_property
     def train_hash(self) -> str:
         """sha256 over the texts of the train split."""
-        return hash_texts(document.text for document in self.train)
+        return self._measured["train"][0]
+
+    @property
+    def bytes(self) -> dict[str, int]:
+        """UTF-8 bytes of each split's documents."""
+        return {name: n_bytes for name, (_, n_bytes) in self._measured.items()}
+
+    @cached_property
+    def _measured(self) -> dict[str, tuple[str, int]]:
+        """The hash and the bytes of each split, for which its texts are encoded once."""
+        return {name: hash_texts(document.text for document in self.split(name)) for name in SPLITS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,14 +93,15 @@ class CorpusConfig(Component, ABC):
         """
 
 
-def hash_texts(texts: Iterable[str]) -> str:
-    """sha256 over texts in order, each with its length in front, so that no two lists collide."""
-    digest = hashlib.sha256()
+def hash_texts(texts: Iterable[str]) -> tuple[str, int]:
+    """sha256 over texts in order, each with its length in front, so that no two lists collide; and their bytes."""
+    digest, n_bytes = hashlib.sha256(), 0
     for text in texts:
         data = text.encode()
+        n_bytes += len(data)
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
-    return digest.hexdigest()
+    return digest.hexdigest(), n_bytes
 
 
 def split_by_id(documents: Iterable[Document]) -> dict[str, tuple[Document, ...]]:

@@ -27,7 +27,11 @@ def test_hash_tells_splits_and_documents_apart(other):
 
 
 def test_hash_texts_frames_each_text():
-    assert hash_texts(["ab", "c"]) != hash_texts(["a", "bc"]) != hash_texts(["abc"])
+    assert hash_texts(["ab", "c"])[0] != hash_texts(["a", "bc"])[0] != hash_texts(["abc"])[0]
+
+
+def test_hash_texts_counts_bytes():
+    assert hash_texts(["aé", "€"])[1] == 6
 
 
 def test_split_by_id_does_not_depend_on_the_other_documents():

@@ -28,7 +28,7 @@ HARD = [
 
 def make(choice: str, vocab_size: int = 300) -> Tokenizer:
     config = byte.Config(name="byte") if choice == "byte" else bpe.Config(name="bpe", vocab_size=vocab_size)
-    return config.build(TRAIN, hash_texts(TRAIN))
+    return config.build(TRAIN, hash_texts(TRAIN)[0])
 
 
 @pytest.fixture(params=["byte", "bpe"])
