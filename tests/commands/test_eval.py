@@ -33,6 +33,7 @@ def contents(folder):
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.slow
 def test_the_run_itself_another_length_and_a_part_taken_away(folder, call):
     before = contents(folder.parent)
     own = json.loads((folder / "result.json").read_text())

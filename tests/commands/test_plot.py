@@ -19,9 +19,7 @@ def outputs(tmp_path):
 
 
 ALL = [
-    pytest.param(
-        kind, suffix, marks=() if (kind, suffix) in (("loss", "svg"), ("effects", "png")) else pytest.mark.slow
-    )
+    pytest.param(kind, suffix, marks=() if (kind, suffix) == ("loss", "svg") else pytest.mark.slow)
     for kind in ("loss", "gradnorm", "spikes", "lr", "effects")
     for suffix in BEGINNINGS
 ]
@@ -47,6 +45,7 @@ def said(capsys, *argv):
     return err
 
 
+@pytest.mark.slow
 def test_errors_are_one_line(outputs, tmp_path, capsys):
     assert ".png, .svg, .pdf" in said(capsys, "loss", outputs, "-o", "x.jpg")
     assert "did you mean 'loss'" in said(capsys, "los", outputs, "-o", "x.png")
@@ -59,6 +58,7 @@ def test_errors_are_one_line(outputs, tmp_path, capsys):
     assert "no runs in" in said(capsys, "loss", str(tmp_path / "empty"), "-o", "x.png")
 
 
+@pytest.mark.slow
 def test_several_values_make_several_configurations():
     found = plot._choices(["activation=gelu,swiglu", "model=tiny"])
     assert [choice.label for choice in found] == ["activation=gelu", "activation=swiglu"]

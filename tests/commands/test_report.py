@@ -9,6 +9,7 @@ from lab.cli import main
 from lab.commands import report
 
 
+@pytest.mark.slow
 def test_one_file_of_a_run(words, tmp_path, capsys):
     with pytest.raises(SystemExit) as end:
         main(["train", *words()])

@@ -99,6 +99,7 @@ def test_no_growth():
     assert growth_exponent(x, 0 * x, 2) is growth_exponent(None, x, 2) is growth_exponent(x, x / 0, 2) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rest", [("regularization=dropout", "regularization.dropout.attention=0.1", "train.micro_batch_size=2")]
 )
@@ -120,6 +121,7 @@ def test_changes_nothing(train, monkeypatch, tmp_path, rest):
     assert found["attention_entropy"] == pytest.approx(sum(lines[-1]["attention_entropy"]) / 2)
 
 
+@pytest.mark.slow
 def test_resumed(kill_at, train, elsewhere, outputs):
     kill_at(13, *TRACKED)
     folder = the_run(outputs)

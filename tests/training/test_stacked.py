@@ -62,6 +62,7 @@ def assert_alike(folder, alone, *, tolerance=5e-6):
         assert ours[key] == theirs[key], key
 
 
+@pytest.mark.slow
 def test_two_seeds(train_stacked, elsewhere, config):
     runs = [(), ("seed=2",)]
     for own, came in zip(runs, train_stacked(runs), strict=True):
