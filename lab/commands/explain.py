@@ -87,6 +87,7 @@ def explain(planned: "Plan") -> dict[str, Any]:
         },
         "device": str(config.device),
         "precision": str(config.precision),
+        "compile": config.compile,
         "threads": config.threads,
         "attention_path": sorted({attn.path for attn in model.attention()}),
         "steps": train.steps,
@@ -214,7 +215,8 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     )
     threads = f"{facts['threads']} thread{'' if facts['threads'] == 1 else 's'}"
     path = " and ".join(facts["attention_path"])
-    yield "machine", f"{facts['device']} in {facts['precision']}, {threads}; attention by {path}"
+    compiled = "compiled" if facts["compile"] else "not compiled"
+    yield "machine", f"{facts['device']} in {facts['precision']}, {threads}; attention by {path}; {compiled}"
 
 
 def _value(value: Any) -> str:

@@ -48,6 +48,7 @@ def test_auto_is_resolved_and_the_training_is_counted(explain):
     facts = explain("train.steps=7", "train.batch_size=3", "precision=auto", "threads=1", "attn_path=plain")
     assert (facts["device"], facts["threads"], facts["attention_path"]) == ("cpu", 1, ["plain"])
     assert facts["precision"] in ("fp32", "bf16")
+    assert facts["compile"] is False
     assert (facts["steps"], facts["tokens_per_step"], facts["tokens"]) == (7, 192, 1344)
     windows = (facts["data"]["train_tokens"] - 64) // 64
     assert facts["epochs"] == pytest.approx(21 / windows)
@@ -121,7 +122,7 @@ def test_the_page_has_the_same_facts_and_fits(explain):
     assert f"{counted['total']:,} in total, {counted['non_embedding']:,} without embeddings and head" in flat
     assert f"{facts['flops_per_token']:,.0f} for a token in training" in flat
     assert f"{facts['tokens']:,} tokens, {facts['epochs']:.2f} epochs" in flat
-    assert f"cpu in fp32, 1 thread; attention by {facts['attention_path'][0]}" in flat
+    assert f"cpu in fp32, 1 thread; attention by {facts['attention_path'][0]}; not compiled" in flat
     for part in facts["components"]:
         assert part["name"] in flat
         for word in part["description"].split():
