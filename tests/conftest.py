@@ -60,6 +60,16 @@ def outputs(every_outputs: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> P
     return folder
 
 
+@pytest.fixture(autouse=True)
+def package_logger() -> Iterator[None]:
+    """Put the package's logger back as it was after a command has sent it to the console."""
+    logger = logging.getLogger("lab")
+    handlers, level, propagate = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagate
+    logger.setLevel(level)
+
+
 @pytest.fixture(scope="session")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """100 kB of real prose in one file."""

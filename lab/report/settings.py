@@ -80,7 +80,7 @@ class Parts:
         found = []
         for section, value in config.items():
             if section not in IGNORED:
-                key = section, marshal.dumps(value, 2)
+                key = section, _bytes(value)
                 found.append(self._by_bytes.get(key) or self._by_bytes.setdefault(key, self._made(section, value)))
         parts = tuple(found)
         return self._ordered.get(parts) or self._ordered.setdefault(parts, tuple(sorted(parts, key=_place)))
@@ -89,6 +89,14 @@ class Parts:
         """The part of a section; text is the same where bytes differ in what does not count."""
         text = json.dumps(without({section: value}, IGNORED)[section], sort_keys=True)
         return self._by_text.setdefault((section, text), part_of(section, json.loads(text)))
+
+
+def _bytes(value: Any) -> bytes:
+    """The same for what is the same; of a result that was never in a file, by the file's text."""
+    try:
+        return marshal.dumps(value, 2)
+    except ValueError:  # it has enums still
+        return json.dumps(value).encode()
 
 
 def part_of(section: str, value: Any) -> Part:
