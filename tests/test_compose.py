@@ -29,6 +29,7 @@ def test_other_spellings_of_a_group(typed, meant):
     assert spelled(typed) == meant
 
 
+@pytest.mark.slow
 def test_an_id_that_looks_like_a_number_is_a_text():
     assert compose_config(["init_from=12e456789012"]).init_from == "12e456789012"
     assert compose_config(["init_from=0123"]).init_from == "0123"
@@ -41,6 +42,7 @@ def test_attention_is_attn():
     )
 
 
+@pytest.mark.slow
 def test_composing_leaves_no_state_and_bears_an_earlier_one():
     compose_config([])
     assert not GlobalHydra.instance().is_initialized()

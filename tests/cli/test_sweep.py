@@ -60,6 +60,7 @@ def test_a_run_that_fails_does_not_stop_the_others(here, run, outputs, failing):
     assert statuses(outputs) == {1: "done", 2: "failed", 3: "done"}
 
 
+@pytest.mark.slow
 def test_a_single_run_that_fails_says_one_line(here, run, outputs, failing):
     failing(1)
     status, _, err = run("train", *FEW)

@@ -211,6 +211,7 @@ def test_one_line_says_what_is_wrong_and_nothing_is_written(argv, status, words,
     assert not outputs.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "extra", [pytest.param([], id="run"), pytest.param(["-m", "seed=1,2"], id="sweep", marks=pytest.mark.slow)]
 )

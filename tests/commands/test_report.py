@@ -85,6 +85,7 @@ def test_spikes_of_a_real_run_show_the_text_that_caused_them(words, book, output
     assert any("#@~" in row[-1] for row in rows), "the strange text made a spike"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rates", "there"), [((1e-3,), False), ((1e-3, 2e-3), True)])
 def test_learning_rates_have_a_table_where_there_are_several(outputs, tmp_path, rates, there):
     for lr in rates:

@@ -166,6 +166,7 @@ def test_the_flops_formula_equals_the_count_of_torch(choice):
     assert training_flops_per_token(outline, SIZES.max_seq_len) == formula
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attn", ["mha", pytest.param("mla", marks=pytest.mark.slow)])
 @every_position
 def test_the_flops_formula_knows_the_positions(attn, position):

@@ -105,6 +105,7 @@ def test_curves_may_begin_late(runs):
         drawn(loss, runs, first=99)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", _style.STYLES)
 def test_a_legend_takes_the_columns_that_fit(style):
     with context(style):

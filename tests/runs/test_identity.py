@@ -115,6 +115,7 @@ def test_nothing_of_the_machine_is_hashed(config, tmp_path, book):
     assert "auto" not in text
 
 
+@pytest.mark.slow
 def test_the_same_text_elsewhere_is_the_same_run(config, book, tmp_path):
     here = plan(config())
     shutil.copy(book, tmp_path / "other name.txt")

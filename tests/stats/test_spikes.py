@@ -193,6 +193,7 @@ def test_the_largest_residual_is_that_of_the_largest_jump():
     assert local(x[:32]).largest is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_heights_are_those_of_the_protocol(seed):
     x, tall = random_series(seed), []

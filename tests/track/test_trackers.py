@@ -69,6 +69,7 @@ def test_every_step_is_told(listened):
     assert trained.result["final_loss"] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", ["log", *(pytest.param(method, marks=pytest.mark.slow) for method in ("__init__", "finish"))]
 )

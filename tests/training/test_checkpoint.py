@@ -70,6 +70,7 @@ def test_any_cut_is_seen(tmp_path):
         assert load_newest(tmp_path, most_steps=7) is None
 
 
+@pytest.mark.slow
 def test_only_safetensors(train):
     folder = train("checkpoint.after=all").folder / "checkpoint"
     assert names(folder) == ["step-00000015.safetensors", "step-00000020.safetensors"]

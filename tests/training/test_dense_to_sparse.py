@@ -36,6 +36,7 @@ def of_indexer(names):
     return {name for name in names if ".attn.indexer." in name}
 
 
+@pytest.mark.slow
 @for_each([(attn, block) for attn in ("dsa", "dsa_mla") for block in choices.names("block")])
 def test_the_indexer_goes_by_its_name_in_every_block(attn, block):
     for stage in ("dense", "sparse"):

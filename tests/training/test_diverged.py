@@ -57,6 +57,7 @@ def broken(step):
     return train_step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "step", [7, *(pytest.param(step, marks=pytest.mark.slow) for step in (None, 1, 3, 16, 17, 20))]
 )

@@ -137,6 +137,7 @@ def test_a_clock_that_goes_back(monkeypatch, kill_at, train, elsewhere, outputs)
     assert run_ids() == [folder.name]
 
 
+@pytest.mark.slow
 def test_nothing_takes_time_by_the_clock_on_the_wall():
     """The clock is only written down for people: time is measured by one that cannot be set."""
     found = set()

@@ -22,6 +22,7 @@ def run(train, outputs):
     return RunFolder(trained.folder), trained.result
 
 
+@pytest.mark.slow
 def test_the_model_scores_what_the_run_scored(run, config):
     folder, result = run
     loaded = load_model(folder)

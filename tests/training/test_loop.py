@@ -120,6 +120,7 @@ class OneBatch:
         return tuple(part.copy() for part in self.batch)
 
 
+@pytest.mark.slow
 def test_one_batch_is_learned_by_heart(begin):
     config, state, batches = begin("train.batch_size=4", "train.steps=100", "optim.lr=0.02", "schedule=constant")
     for _ in range(100):

@@ -47,6 +47,7 @@ def test_twice(kill_at, train, elsewhere, outputs):
     assert_same(folder, elsewhere())
 
 
+@pytest.mark.slow
 def test_before_the_first_checkpoint(kill_at, train, elsewhere, outputs):
     kill_at(4)
     assert steps(the_run(outputs)) == [1, 2, 3]

@@ -62,6 +62,7 @@ def test_a_block_is_by_default_the_root_of_the_length(length, block):
     assert halves == HalfOfTheHeads(Chunked(block), Columns(block, 1), N)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("combine", "kept"), [("alternate", 2 * 10), ("merged", 10 + 2 * 9), ("heads", 10 + 2 * 9)]
 )
