@@ -3,6 +3,7 @@
 import io
 import sys
 from argparse import Namespace, RawDescriptionHelpFormatter
+from contextlib import suppress
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -141,13 +142,13 @@ def _choices(words: list[str]) -> list[Choice]:
 
 def _place(word: str) -> Path:
     """The path that a word is, or the folder of the run whose id it begins."""
-    from lab.runs.find import run_ids
+    from lab.runs.find import find_run
 
     path = Path(word)
-    if path.exists() or len(word) < LEAST_OF_AN_ID:  # else a study's name
-        return path
-    found = [name for name in run_ids() if name.startswith(word)]
-    return runs_dir() / found[0] if len(found) == 1 else path
+    if not path.exists() and len(word) >= LEAST_OF_AN_ID:
+        with suppress(LabError):  # it is a study's name
+            return find_run(word).path
+    return path
 
 
 def _runs(paths: list[Path], *, every_stage: bool) -> tuple[list[Run], bool]:

@@ -116,7 +116,7 @@ def closing(config: RunConfig, folder: RunFolder, outcome: Outcome) -> dict[str,
         "layers": layers_summary(config, folder, len(lines)),
         "clipped_share": None if clip is None else sum(norm > clip for norm in grad_norm) / len(grad_norm),
         "tokens_per_s": tokens_per_step / statistics.median(wall_s) if wall_s else None,
-        "compile_s": sum(wall_s[:1]) - statistics.median(wall_s) if config.compile and wall_s else None,
+        "compile_s": wall_s[0] - statistics.median(wall_s) if config.compile and wall_s else None,
     }
 
 

@@ -1,7 +1,5 @@
 """Runs that are stopped on their way."""
 
-import logging
-
 import pytest
 
 from lab.training import loop
@@ -9,16 +7,6 @@ from lab.training import loop
 
 class Killed(BaseException):
     """As sudden as kill -9: nobody catches it."""
-
-
-@pytest.fixture
-def quiet_logger():
-    """Put the package's logger back as it was after a command has sent it to the console."""
-    logger = logging.getLogger("lab")
-    before = logger.handlers[:], logger.level, logger.propagate
-    logger.handlers[:] = []
-    yield
-    logger.handlers[:], logger.level, logger.propagate = before
 
 
 @pytest.fixture(scope="session")

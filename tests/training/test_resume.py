@@ -171,7 +171,6 @@ def test_failed_is_tried_again(at_step, train, elsewhere, outputs):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quiet_logger")
 def test_a_failure_says_one_line(at_step, words, capsys, outputs):
     from lab import cli
 
