@@ -9,10 +9,8 @@ from lab.report.effects import UNDECLARED, Effect, Effects
 from lab.report.settings import IGNORED
 from lab.report.variants import Variant, choice, config_of
 from lab.runs.identity import without
-from lab.study.claims import Claim, Measured, Read, claims, judge
-
-DAGGER = "†"
-"""Of a figure that somebody else told, and nobody here read in the paper."""
+from lab.study.claim_verdict import Measured, judge
+from lab.study.claims import SECOND_HAND, Claim, claims_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +31,7 @@ class Published:
     @property
     def text(self) -> str:
         """The figure, with its mark."""
-        return f"{self.delta:+.3f}{DAGGER if self.claim.read is Read.told else ''}"
+        return f"{self.delta:+.3f}{self.claim.mark}"
 
     @property
     def data(self) -> dict[str, Any]:
@@ -44,9 +42,9 @@ class Published:
             "claim": claim.id,
             "statement": claim.statement,
             "source": claim.source,
-            "scale": claim.scale,
+            "scale": claim.setup,
             "delta": self.delta,
-            "told": claim.read is Read.told,
+            "told": claim.read in SECOND_HAND,
             "measured": {
                 "mean": self.measured.mean,
                 "interval": self.measured.interval,
@@ -66,7 +64,7 @@ class Published:
             f"{claim.id} on {self.label}: {self.verdict or 'figures alone, no claim'}",
             f"published Δ {self.text}",
         ]
-        pieces += [f"at {claim.scale}", claim.source, *([claim.caveat] if claim.caveat else [])]
+        pieces += [f"at {claim.setup}", claim.source, *([claim.caveat] if claim.caveat else [])]
         return "; ".join(pieces)
 
 
@@ -102,11 +100,11 @@ def _of(
     group = _differing(_config(variant), theirs)
     if group is None:
         return
-    for claim in claims():
-        names = [str(choice(one.records[0], claim.group)) for one in (variant, baseline)]
-        if group != claim.group or claim.metric != found.metric or not {*names} <= claim.values.keys():
-            continue
+    for claim in claims_of(group):
+        names = [str(choice(one.records[0], group)) for one in (variant, baseline)]
         delta = claim.delta(*names)
+        if claim.metric != found.metric or delta is None:
+            continue
         side = claim.about({group: names[0]}, {group: names[1]})
         measured = _measured(row, found)
         verdict = judge(claim, measured, side=side, published=delta) if side else ""

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
-from lab.errors import ConfigError
+from lab.errors import ConfigError, did_you_mean
+from lab.study.claims import Claim, Want, claim
 from lab.study.design import arms, contrasts
+from lab.study.published import OF_GRID, Published
 from lab.study.sections import AXES, LrMode
 from lab.study.study import LR_KEY, Study
 from lab.study.words import Keys, Settings, comparable
@@ -27,6 +29,7 @@ def check(study: Study, keys: Keys | None = None) -> None:
         if len(known) < 2:
             raise ConfigError("study.axes come to one arm: there is nothing to compare")
         contrasts(size, keys=keys)
+    _published(study, [arm.name for arm in arms(sizes[0], keys=keys)])
 
 
 def _problems(study: Study, sizes: list[Study]) -> Iterator[str]:
@@ -36,6 +39,7 @@ def _problems(study: Study, sizes: list[Study]) -> Iterator[str]:
     yield from _names(study)
     if study.design == "hold-one-out":
         yield from _taken_away(study)
+    yield from _kept(study)
     yield from _rates(study, sizes)
     for size in sizes:
         where = f"study.tiers.{size.tier}.report" if size.tier else "study.seeds.report"
@@ -100,6 +104,58 @@ def _taken_away(study: Study) -> Iterator[str]:
                     f"study.variants.{variant.name}.set: '{key}' is nothing that study.baseline.set has on, "
                     "which hold-one-out takes away"
                 )
+
+
+def _kept(study: Study) -> Iterator[str]:
+    """Variants that a tier keeps."""
+    names = [variant.name for variant in study.variants]
+    for tier in study.tiers.values():
+        for name in tier.arms or ():
+            if name not in names:
+                known = f"one of study.variants: {', '.join(names)}" if names else "there: study.axes make the arms"
+                yield f"study.tiers.{tier.name}.arms '{name}' is not {known}{did_you_mean(name, names)}"
+        if study.contrasts and not study.at(tier.name).contrasts:
+            yield f"study.tiers.{tier.name}.arms leaves out an arm of each of study.contrasts"
+
+
+def _published(study: Study, known: list[str]) -> None:
+    """Claims that are not there, or that this study cannot test.
+
+    Raises:
+        ConfigError: the first thing that is wrong.
+    """
+    for one in study.published:
+        where = f"study.published.{one.claim}"
+        try:
+            found = claim(one.claim)
+            found.values(one.at)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from error
+        problem = next(_of_claim(study, one, found, known), None)
+        if problem:
+            raise ConfigError(f"{where}{problem}")
+
+
+def _of_claim(study: Study, one: Published, found: Claim, known: list[str]) -> Iterator[str]:
+    for name, arm in one.arms.items():
+        if name not in found.names:
+            near = did_you_mean(name, found.names)
+            yield f".arms: '{name}' is not one of the claim's {', '.join(found.names)}{near}"
+        if arm not in known:
+            yield f".arms.{name} '{arm}' is not one of the arms {', '.join(known)}{did_you_mean(arm, known)}"
+    if found.pairs and not any(
+        {one.arms.get(better, better), one.arms.get(worse, worse)} <= {*known} for better, worse in found.pairs
+    ):
+        names = ", ".join(dict.fromkeys(name for pair in found.pairs for name in pair))
+        yield f".arms: no pair of the claim is of two arms: {names} are to be named of {', '.join(known)}"
+    metric = one.metric or study.primary
+    measure = metric.split(".")[1] if metric.startswith("measures.") else None
+    if measure and measure not in study.measures:
+        yield f".metric '{metric}': study.measures has no '{measure}'{did_you_mean(measure, study.measures)}"
+    if metric in OF_GRID and not study.lr.grid:
+        yield f".metric '{metric}': study.lr.grid is not set"
+    if one.want is Want.higher and metric.endswith("loss"):
+        yield f".want higher: {metric} is better where it is lower"
 
 
 def _rates(study: Study, sizes: list[Study]) -> Iterator[str]:

@@ -1,13 +1,14 @@
-"""Published claims: what a paper found for two choices of one group, and what our own runs say of it.
+"""Published claims: what a paper found, and what is to be said of it where our own runs measured the same.
 
-``conf/claims.yaml`` lists them; docs/studies.md describes its keys. A verdict is about our scale alone, and whoever
-prints one prints both scales beside it, so that nobody reads a laptop's result as a refutation of a paper.
+``conf/claims/*.yaml`` lists them; docs/studies.md describes the keys. A verdict is about our scale alone, and
+whoever prints one prints both scales beside it, so that nobody reads a laptop's result as a refutation of a paper.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -25,50 +26,132 @@ class Compare(StrEnum):
     size = "size"
 
 
+class Want(StrEnum):
+    """Which way a number is better; ``flat``: two are level."""
+
+    lower = "lower"  # type: ignore[assignment]  # not the method of texts
+    higher = "higher"
+    flat = "flat"
+
+
+class Expect(StrEnum):
+    """What is to be expected of a claim at 1 to 30 million parameters, before anything is run."""
+
+    holds = "holds"
+    weak = "weak"
+    noise = "noise"
+    unknown = "unknown"
+    not_testable = "not_testable"
+
+
 class Read(StrEnum):
-    """Where a figure was read: in the paper's own text, or told by somebody else."""
+    """Where a figure was read."""
 
     text = "text"
+    table = "table"
+    figure = "figure"
+    slides = "slides"
+    code = "code"
+    abstract = "abstract"
     told = "told"
+    memory = "memory"
+
+
+SECOND_HAND = (Read.told, Read.memory)
+"""Not read in the source itself: marked with a dagger wherever it is printed."""
+
+DAGGER = "†"
+"""Of a figure that nobody here read in the paper."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What was published about several choices of one group."""
+    """What was published."""
 
     id: str
     source: str
     """Authors, year, arXiv number, and the table, figure or section."""
     statement: str
     """The finding, in a sentence."""
-    scale: str
+    setup: str
     """Of the published runs: size, kind of model, data."""
-    group: str
-    """The configuration group whose choices are compared."""
-    metric: str
-    """The number of ``result.json`` that comes nearest to what was published."""
-    values: dict[str, float]
-    """What was published, by choice; nats per token."""
-    sd: float | None
-    """Standard deviation over the published runs; None: not given."""
-    n: int
-    """Runs behind each value."""
-    pairs: list[list[str]]
-    """The better choice, then the worse."""
-    compare: Compare
+    figures: dict[str, Any] = field(default_factory=dict)
+    """What was published: numbers, texts, lists, and sections of these."""
+    want: Want | None = None
+    """Which way the figures under ``at`` are better; null: nothing is to be said of it."""
+    pairs: list[list[str]] = field(default_factory=list)
+    """The better one, then the worse; of a flat claim two that are level."""
+    at: str | None = None
+    """Dotted key of the figures that has a number for each name in ``pairs``; null: there are no such numbers."""
+    unit: str | None = None
+    """Of the figures under ``at``; differences are compared in size only in one unit."""
+    sd: float | None = None
+    """Standard deviation over the published runs; null: not given."""
+    n: int | None = None
+    """Runs behind each value; null: not given."""
+    compare: Compare = Compare.sign
     """``size`` only where unit, metric and data agree."""
+    expect: Expect = Expect.unknown
+    """At 1 to 30 million parameters."""
+    why: str | None = None
+    """Of ``expect``, in a sentence."""
     read: Read
+    """Where it was read; ``told`` and ``memory`` are second hand."""
     caveat: str | None = None
+    """What makes the comparison unfair."""
+    group: str | None = None
+    """The group whose choices ``pairs`` names: any table whose rows differ in nothing else has the claim."""
+    metric: str | None = None
+    """With a group: the number of ``result.json`` that comes nearest to what was published."""
 
     def __post_init__(self) -> None:
-        check_number("n", self.n, least=1)
+        if self.n is not None:
+            check_number("n", self.n, least=1)
         for pair in self.pairs:
-            check(len(pair) == 2, "pairs", pair, "must be the better choice and the worse")
-            for name in pair:
-                near = did_you_mean(name, self.values)
-                check(name in self.values, "pairs", name, f"must be one of values: {', '.join(self.values)}{near}")
-        known = self.compare is Compare.sign or self.sd is not None
-        check(known, "compare", "size", "needs sd, to say how near is near")
+            check(len(pair) == 2, "pairs", pair, "must be the better one and the worse")
+        known = self.compare is Compare.sign or (self.sd is not None and self.n is not None and self.at is not None)
+        check(known, "compare", "size", "needs at, sd and n, to say how near is near")
+        whole = (self.group is None) == (self.metric is None)
+        check(whole, "metric", self.metric or "null", "and group must be given together")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names in pairs, and those of the figures."""
+        paired = [name for pair in self.pairs for name in pair]
+        return tuple(dict.fromkeys([*paired, *(self.values() if self.at is not None else ())]))
+
+    @property
+    def mark(self) -> str:
+        """A dagger where it is second hand."""
+        return DAGGER if self.read in SECOND_HAND else ""
+
+    def values(self, at: str | None = None) -> dict[str, float]:
+        """The published numbers by name; none where there are none by name.
+
+        Args:
+            at: dotted key of the figures; None: the claim's.
+
+        Raises:
+            ConfigError: there is no such section of numbers.
+        """
+        where = at or self.at
+        part: Any = self.figures if where else {}
+        for key in (where or "").split(".") if where else ():
+            part = part.get(key) if isinstance(part, Mapping) else None
+        ok = isinstance(part, Mapping) and all(_is_number(value) for value in part.values())
+        check(ok, "at", where or "null", f"must be a section of numbers in figures: {', '.join(self.figures)}")
+        return dict(part)
+
+    def check_figures(self) -> None:
+        """Refuse a claim whose figures lack what it says of them.
+
+        Raises:
+            ConfigError: names the key.
+        """
+        names = self.values()
+        for name in (name for pair in self.pairs for name in pair if self.at is not None):
+            near = did_you_mean(name, names)
+            check(name in names, "pairs", name, f"must be one of {self.at}: {', '.join(names)}{near}")
 
     def about(self, variant: Mapping[str, str], baseline: Mapping[str, str]) -> int | None:
         """-1 where the variant is said to be better than the baseline, 1 worse; None where nothing is said.
@@ -77,76 +160,22 @@ class Claim:
             variant: its choice in each group.
             baseline: likewise. The two have to differ in this claim's group and in no other.
         """
+        if self.group is None or self.want is Want.flat:
+            return None
         if [group for group in variant if variant[group] != baseline.get(group)] != [self.group]:
             return None
         pair = [variant[self.group], baseline[self.group]]
         return -1 if pair in self.pairs else 1 if pair[::-1] in self.pairs else None
 
-    def delta(self, variant: str, baseline: str) -> float:
-        """The published difference of two choices, variant minus baseline."""
-        return self.values[variant] - self.values[baseline]
+    def delta(self, variant: str, baseline: str, at: str | None = None) -> float | None:
+        """The published difference of two, variant minus baseline; None where one has no number."""
+        values = self.values(at)
+        known = variant in values and baseline in values
+        return values[variant] - values[baseline] if known else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """What our runs came to for one pair; differences are variant minus baseline."""
-
-    complete: bool
-    """Whether every run of both has a result."""
-    baseline_diverged: int
-    diverged: int
-    """Runs of the variant that diverged."""
-    p: float | None
-    """Two-sided, corrected by Holm; None where there was nothing to test, or fewer than three seeds."""
-    mean: float | None
-    interval: tuple[float, float] | None
-    """That of the whole family."""
-    equivalent: float | None
-    """The margin within which the two were shown to be equal; None where they were not."""
-    mde: float | None
-    """The smallest effect that these runs can see."""
-    alpha: float = 0.05
-
-
-def judge(claim: Claim, measured: Measured, *, side: int, published: float) -> str:
-    """The verdict of a claim for one pair: the first rule that fits.
-
-    That two are equal within a margin speaks against a claim only where the published difference is no smaller.
-
-    Args:
-        claim: what was said.
-        measured: what our runs came to.
-        side: -1 where the variant was said to be the better one, 1 where the worse.
-        published: the published difference, variant minus baseline.
-    """
-    if not measured.complete:
-        return "incomplete"
-    if measured.baseline_diverged:
-        return "baseline unstable, lower the LR"
-    if measured.diverged:
-        return "diverged here"
-    if measured.p is None or measured.mean is None or measured.interval is None:
-        return "too few seeds"
-    low, high = measured.interval
-    if measured.p < measured.alpha:
-        if measured.mean * side < 0:
-            return "not replicated: opposite sign"
-        if claim.compare is Compare.size:
-            half = 2 * _standard_error(claim)
-            if published - half <= high and published + half >= low:
-                return "replicated (size)"
-        return "replicated (sign)"
-    if measured.equivalent is not None and measured.equivalent <= abs(published):
-        return f"not replicated: no effect >= {measured.equivalent:.2g} here"
-    if claim.compare is Compare.size and not low <= published <= high:
-        return "not replicated at that size"
-    return f"inconclusive at this scale{'' if measured.mde is None else f' (MDE {measured.mde:.2g})'}"
-
-
-def _standard_error(claim: Claim) -> float:
-    """Of a published difference of two means."""
-    assert claim.sd is not None
-    return float(claim.sd * (2 / claim.n) ** 0.5)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def decode(values: Any, where: str) -> tuple[Claim, ...]:
@@ -155,33 +184,88 @@ def decode(values: Any, where: str) -> tuple[Claim, ...]:
     Raises:
         ConfigError: names the claim, the key and the value.
     """
+    return tuple(_claim(value, path) for path, value in _listed(values, where))
+
+
+def _listed(values: Any, where: str) -> list[tuple[str, dict[str, Any]]]:
+    """The sections of a list, each with its place for messages; no id twice."""
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise ConfigError(f"{where} must be a list of claims")
-    claims = tuple(_claim(value, f"{where}: {_name(value, number)}") for number, value in enumerate(values))
-    ids = [claim.id for claim in claims]
-    twice = next((name for name in ids if ids.count(name) > 1), None)
-    if twice:
-        raise ConfigError(f"{where}: {twice} is there twice")
-    return claims
+    ids: list[str] = []
+    found = []
+    for number, value in enumerate(values):
+        name = value.get("id") if isinstance(value, Mapping) else None
+        path = f"{where}: {name or f'claim {number + 1}'}"
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{path} must be a section with keys of its own")
+        if name in ids:
+            raise ConfigError(f"{path} is there twice")
+        ids += [str(name)] if name else []
+        found.append((path, dict(value)))
+    return found
 
 
-def _name(value: Any, number: int) -> str:
-    name = value.get("id") if isinstance(value, Mapping) else None
-    return str(name) if name else f"claim {number + 1}"
+def _claim(value: Mapping[str, Any], path: str) -> Claim:
+    figures = value.get("figures") or {}
+    if not isinstance(figures, Mapping):
+        raise ConfigError(f"{path}.figures {figures!r} must be a section with keys of its own")
+    plain = {key: part for key, part in value.items() if key != "figures"}
+    none = {"want": None} if value.get("want") == "none" else {}
+    found = replace(section(path, Claim, plain | none), figures=_texts(figures))
+    try:
+        found.check_figures()
+    except ConfigError as error:
+        raise ConfigError(f"{path}.{error}") from error
+    return found
 
 
-def _claim(value: Any, path: str) -> Claim:
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{path} must be a section with keys of its own")
-    return section(path, Claim, value)
+def _texts(part: Any) -> Any:
+    """With texts for keys, as a dotted key names them."""
+    return {str(key): _texts(value) for key, value in part.items()} if isinstance(part, Mapping) else part
 
 
 @cache
-def claims() -> tuple[Claim, ...]:
-    """The shipped claims.
+def _shipped() -> dict[str, tuple[str, dict[str, Any]]]:
+    """The shipped claims by their ids, as they are written, with their place for messages."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for file in sorted((conf_dir() / "claims").glob("*.yaml")):
+        for path, value in _listed(_read(file), file.name):
+            name = str(value.get("id"))
+            if name in found:
+                raise ConfigError(f"{path} is in {found[name][0].partition(':')[0]} too")
+            found[name] = (path, value)
+    return found
+
+
+def _read(file: Path) -> Any:
+    """With libyaml where there is one: there are many claims, and it is ten times as fast."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(file.read_text(encoding="utf-8"), loader) or []
+
+
+@cache
+def claim(name: str) -> Claim:
+    """A shipped claim by its id; no other is decoded.
 
     Raises:
-        ConfigError: the file contradicts itself.
+        ConfigError: there is none, or it contradicts itself.
     """
-    file = conf_dir() / "claims.yaml"
-    return decode(yaml.safe_load(file.read_text(encoding="utf-8")), file.name)
+    known = _shipped()
+    if name not in known:
+        raise ConfigError(f"'{name}' is no claim of conf/claims{did_you_mean(name, known)}")
+    path, value = known[name]
+    return _claim(value, path)
+
+
+def claims() -> tuple[Claim, ...]:
+    """The shipped claims, by file and in the order of each.
+
+    Raises:
+        ConfigError: a file contradicts itself.
+    """
+    return tuple(map(claim, _shipped()))
+
+
+def claims_of(group: str) -> tuple[Claim, ...]:
+    """The shipped claims about the choices of a group; no others are decoded."""
+    return tuple(claim(name) for name, (_, value) in _shipped().items() if value.get("group") == group)

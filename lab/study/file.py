@@ -6,7 +6,7 @@ settings of Hydra's.
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,13 +15,26 @@ from omegaconf import OmegaConf
 from lab.decode import section, unknown
 from lab.errors import ConfigError
 from lab.study.check import check
+from lab.study.published import Published
 from lab.study.sections import Gate, Lr, Plain, Seeds, Stats, Tier, Variant
 from lab.study.study import RESERVED, Study
 from lab.study.words import Settings, text
 
 T = TypeVar("T", Variant, Tier)
 
-SECTIONS = ("set", "baseline", "variants", "axes", "contrasts", "seeds", "lr", "stats", "gate", "tiers")
+SECTIONS = (
+    "set",
+    "baseline",
+    "variants",
+    "axes",
+    "contrasts",
+    "seeds",
+    "lr",
+    "stats",
+    "gate",
+    "published",
+    "tiers",
+)
 
 
 def decode(tree: Any, name: str) -> Study:
@@ -81,9 +94,19 @@ def _study(tree: Any, name: str) -> Study:
         seeds=section("study.seeds", Seeds, tree["seeds"]),
         lr=section("study.lr", Lr, tree.get("lr") or {}),
         stats=section("study.stats", Stats, tree.get("stats") or {}),
+        published=tuple(_published(tree.get("published"))),
         gate=section("study.gate", Gate, tree["gate"]) if tree.get("gate") is not None else None,
         tiers={tier.name: tier for tier in _each("study.tiers", Tier, tree.get("tiers"))},
     )
+
+
+def _published(values: Any) -> Iterator[Published]:
+    """The claims one by one, named in messages by their ids."""
+    if not isinstance(values or [], list):
+        raise ConfigError(f"study.published {values!r} must be a list of sections, each with the id of a claim")
+    for number, value in enumerate(values or []):
+        name = value.get("claim") if isinstance(value, Mapping) else None
+        yield section(f"study.published.{name or number + 1}", Published, value)
 
 
 def _each(path: str, kind: type[T], values: Any) -> list[T]:

@@ -8,6 +8,7 @@ from lab.component import check, check_number
 from lab.errors import did_you_mean
 from lab.stats.contrast import ALPHA
 from lab.stats.power import POWER
+from lab.study.published import check_measures
 from lab.study.words import Settings
 
 AXES = ("grid", "zip")
@@ -75,12 +76,15 @@ class Seeds:
         both = sorted({*self.report} & {*self.tune})
         check(not both, "tune", self.tune, f"must be apart from report: {', '.join(map(str, both))} is in both")
 
-    def first(self, count: int) -> "Seeds":
-        """With so many report seeds: the first of those there are, and on from the largest."""
-        report = [*self.report]
-        while len(report) < count:
-            report.append(max(report) + 1)
-        return dataclasses.replace(self, report=report[:count])
+    def first(self, report: int | None = None, tune: int | None = None) -> "Seeds":
+        """With so many of a kind: the first of those there are, and on from the largest; None: all there are."""
+        counts = {"report": report, "tune": tune}
+        kept = {key: _first(getattr(self, key), count) for key, count in counts.items() if count is not None}
+        return dataclasses.replace(self, **kept)
+
+
+def _first(seeds: list[int], count: int) -> list[int]:
+    return [*seeds, *(max(seeds, default=0) + 1 + more for more in range(count))][:count]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,16 +157,27 @@ class Tier:
     """The value of ``tier`` that picks it."""
     set: Settings = field(default_factory=dict)
     """Settings of all arms, over those of ``study.set``."""
+    arms: list[str] | None = None
+    """Variants that are run, beside the baseline; null: all."""
     report: int | None = None
     """Number of report seeds; null: those of ``study.seeds``."""
+    tune: int | None = None
+    """Number of tuning seeds; null: those of ``study.seeds``."""
     lr: LrMode | None = None
     """Instead of ``study.lr.mode``."""
     verdicts: bool | None = None
     """Whether results are judged, and gated before; null: not in a tier called ``smoke``."""
+    max_minutes: float | None = None
+    """What it may take on the machine it is meant for; null: not said."""
 
     def __post_init__(self) -> None:
-        if self.report is not None:
-            check_number("report", self.report, least=1)
+        for key, count in (("report", self.report), ("tune", self.tune)):
+            if count is not None:
+                check_number(key, count, least=1)
+        if self.max_minutes is not None:
+            check_number("max_minutes", self.max_minutes, above=0)
+        if self.arms is not None:
+            check(bool(self.arms), "arms", self.arms, "must name a variant")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +192,14 @@ class Plain:
     """What variants are made equal to the baseline in, by the width of the feed-forward branch."""
     primary: Metric = Metric.final_loss
     """The one number that verdicts are about."""
+    measures: list[str] = field(default_factory=list)
+    """What is measured of each reported run once it is done: names of ``lab/measure``."""
+    max_epochs: float | None = None
+    """Passes over its corpus that a run may make at most; null: as many as it takes."""
 
     def __post_init__(self) -> None:
         near = did_you_mean(self.design, DESIGNS)
         check(self.design in DESIGNS, "design", self.design, f"must be one of {', '.join(DESIGNS)}{near}")
+        check_measures(self.measures)
+        if self.max_epochs is not None:
+            check_number("max_epochs", self.max_epochs, above=0)

@@ -1,12 +1,14 @@
 """A study: what is compared with what, at which sizes and seeds."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lab.errors import ConfigError, did_you_mean
 from lab.study.manifest import digest
+from lab.study.published import Published
 from lab.study.sections import NO_VERDICTS, Gate, Lr, Plain, Seeds, Stats, Tier, Variant
 from lab.study.words import Settings
 
@@ -23,6 +25,10 @@ RESERVED = {
     "hydra": "it stands at the top level of the file",
 }
 """First parts of keys that nothing in a study sets, and why."""
+
+
+SILENT = ("measures", "max_epochs", "published")
+"""Keys that are no part of a study's hash where they say nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +53,8 @@ class Study(Plain):
     """How the learning rate is found."""
     stats: Stats
     """How verdicts are reached."""
+    published: tuple[Published, ...]
+    """Claims it tests."""
     gate: Gate | None
     """What the study has to be able to see; None: whatever it can is enough."""
     tiers: dict[str, Tier]
@@ -70,13 +78,15 @@ class Study(Plain):
         picked = self.tiers[tier]
         verdicts = tier not in NO_VERDICTS if picked.verdicts is None else picked.verdicts
         try:
-            seeds = self.seeds if picked.report is None else self.seeds.first(picked.report)
+            seeds = self.seeds.first(picked.report, picked.tune)
             lr = self.lr if picked.lr is None else dataclasses.replace(self.lr, mode=picked.lr)
         except ConfigError as error:
             raise ConfigError(f"study.tiers.{tier}: {error}") from error
         return dataclasses.replace(
             self,
             set=self.set | picked.set,
+            variants=self.variants if picked.arms is None else self._kept(picked.arms),
+            contrasts=self.contrasts if picked.arms is None else self._contrasts(picked.arms),
             seeds=seeds,
             lr=lr,
             gate=self.gate if verdicts else None,
@@ -85,10 +95,25 @@ class Study(Plain):
             verdicts=verdicts,
         )
 
+    def _kept(self, names: Sequence[str]) -> tuple[Variant, ...]:
+        return tuple(variant for variant in self.variants if variant.name in names)
+
+    def _contrasts(self, names: Sequence[str]) -> tuple[str, ...] | None:
+        """Those that are written out, without those of arms that are left out."""
+        if self.contrasts is None:
+            return None
+        gone = {variant.name for variant in self.variants} - {*names}
+        return tuple(
+            written
+            for written in self.contrasts
+            if not any({arm, *arm.split("+")} & gone for arm in re.split(r"\s+[+-]\s+", written.strip()))
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return dataclasses.asdict(self)
 
     def hash(self, shared: Sequence[str] = ()) -> str:
         """Eight hex digits of what is asked: the study at its tier, and the words given on the command line."""
-        return digest({"study": self.as_dict(), "shared": sorted(shared)})
+        asked = {key: value for key, value in self.as_dict().items() if value or key not in SILENT}
+        return digest({"study": asked, "shared": sorted(shared)})

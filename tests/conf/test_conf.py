@@ -45,7 +45,7 @@ def test_each_module_has_a_yaml_and_each_yaml_a_module(group):
 
 def test_there_is_no_folder_but_groups_models_and_studies():
     folders = {path.name for path in conf_dir().iterdir() if path.is_dir()}
-    assert folders - {"study", "preset", "hydra"} == {*choices.GROUPS, "model"}
+    assert folders - {"study", "preset", "hydra", "claims"} == {*choices.GROUPS, "model"}
 
 
 @every_choice

@@ -5,7 +5,8 @@ import yaml
 
 from lab.choices import names
 from lab.errors import ConfigError
-from lab.study.claims import Measured, claims, decode, judge
+from lab.study.claim_verdict import Measured, judge
+from lab.study.claims import Want, claims, decode
 
 SHIPPED = claims()
 
@@ -13,15 +14,17 @@ ONE = """
 - id: paper.norm
   source: Somebody 2020, Table 1
   statement: Somebody says so.
-  scale: large
-  group: norm
-  metric: final_loss
-  values: {rmsnorm: 1.82, layernorm: 1.84}
+  setup: large
+  figures: {final_loss: {rmsnorm: 1.82, layernorm: 1.84}}
+  want: lower
+  at: final_loss
   sd: 0.005
   n: 2
   pairs: [[rmsnorm, layernorm]]
   compare: size
   read: text
+  group: norm
+  metric: final_loss
 """
 
 SEEN = Measured(
@@ -45,11 +48,12 @@ def sign(**fields):
 
 
 @pytest.mark.parametrize("claim", SHIPPED, ids=lambda claim: claim.id)
-def test_a_shipped_claim_is_of_choices_there_are(claim):
-    assert set(claim.values) <= set(names(claim.group))
-    assert claim.pairs
-    for better, worse in claim.pairs:
-        assert claim.delta(better, worse) < 0, "lower is better"
+def test_a_shipped_claim_says_of_its_figures_what_they_say(claim):
+    if claim.group:
+        assert {*claim.names} <= {*names(claim.group)}
+    for better, worse in claim.pairs if claim.at else ():
+        sign = {Want.lower: -1, Want.higher: 1}.get(claim.want)
+        assert sign is None or sign * claim.delta(better, worse) > 0, (better, worse)
 
 
 def test_a_claim_is_about_rows_that_differ_in_its_group_alone():
@@ -99,12 +103,12 @@ def test_the_size_is_compared_where_the_claim_says_so():
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("sd: 0.005", "sd: null", "compare size needs sd"),
+        ("sd: 0.005", "sd: null", "compare size needs at, sd and n"),
         ("[[rmsnorm, layernorm]]", "[[rmsnrom, layernorm]]", "did you mean 'rmsnorm'"),
-        ("[[rmsnorm, layernorm]]", "[[rmsnorm]]", "the better choice and the worse"),
+        ("[[rmsnorm, layernorm]]", "[[rmsnorm]]", "the better one and the worse"),
         ("n: 2", "n: 0", "n 0"),
-        ("scale: large", "size: large", "unknown key 'claims.yaml: paper.norm.size'"),
-        ("read: text", "read: seen", "must be one of text, told"),
+        ("setup: large", "size: large", "unknown key 'claims.yaml: paper.norm.size'"),
+        ("read: text", "read: seen", "must be one of text, table, figure"),
     ],
 )
 def test_a_wrong_claim_is_one_line(old, new, said):

@@ -30,7 +30,43 @@ WRONG = {
         {"variants": {"x": {"sets": {}}}},
         "unknown key 'study.variants.x.sets': study.variants.x has note, set; did you mean 'study.variants.x.set'",
     ),
-    "a claim": ({"published": []}, "unknown key 'study.published'"),
+    "a claim that is not there": (
+        {"published": [{"claim": "narang2021.rms-norm"}]},
+        "study.published.narang2021.rms-norm: .* is no claim of conf/claims; did you mean 'narang2021.rmsnorm'",
+    ),
+    "an arm of a claim that is not there": (
+        {"published": [{"claim": "narang2021.rmsnorm", "arms": {"layernorm": "layer_norm"}}]},
+        "study.published.narang2021.rmsnorm.arms.layernorm 'layer_norm' is not .* did you mean 'layernorm'",
+    ),
+    "a name that a claim has not": (
+        {"published": [{"claim": "narang2021.rmsnorm", "arms": {"rms_norm": "rmsnorm"}}]},
+        "study.published.narang2021.rmsnorm.arms: 'rms_norm' is not one of the claim's .* did you mean 'rmsnorm'",
+    ),
+    "a claim about other arms": (
+        {"published": [{"claim": "narang2021.glu-vs-relu"}]},
+        "study.published.narang2021.glu-vs-relu.arms: no pair of the claim is of two arms",
+    ),
+    "a claim on an unknown number": (
+        {"published": [{"claim": "narang2021.rmsnorm", "metric": "finalloss"}]},
+        "study.published.narang2021.rmsnorm.metric 'finalloss' must begin with .* did you mean 'final_loss'",
+    ),
+    "a claim on what is not measured": (
+        {"published": [{"claim": "narang2021.rmsnorm", "metric": "measures.probes.induction"}]},
+        "study.published.narang2021.rmsnorm.metric .*: study.measures has no 'probes'",
+    ),
+    "a claim at figures that are not there": (
+        {"published": [{"claim": "narang2021.rmsnorm", "at": "late_loss"}]},
+        "study.published.narang2021.rmsnorm: at 'late_loss' must be a section of numbers in figures: final_loss",
+    ),
+    "a measure that is not there": ({"measures": ["probe"]}, "study.measures 'probe' must be .* mean 'probes'"),
+    "arms of a tier that are none": (
+        {"tiers": {"gpu": {"arms": ["rms_norm"]}}},
+        "study.tiers.gpu.arms 'rms_norm' is not one of study.variants: .* did you mean 'rmsnorm'",
+    ),
+    "a tier without a contrast": (
+        {"contrasts": ["gqa - layernorm"], "tiers": {"gpu": {"arms": ["rmsnorm"]}}},
+        "study.tiers.gpu.arms leaves out an arm of each of study.contrasts",
+    ),
     "unknown design": ({"design": "stars"}, "study.design 'stars' must be one of star, .*; did you mean 'star'"),
     "unknown metric": ({"primary": "loss"}, "study.primary 'loss' must be one of final_loss, .*bits_per_byte"),
     "unknown match": ({"match": "time"}, "study.match 'time' must be one of none, params, flops"),
