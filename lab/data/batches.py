@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lab.data.ngrams import Ngrams, repeated
 from lab.errors import ConfigError
 
 Tokens = npt.NDArray[np.unsignedinteger[Any]]
@@ -21,13 +22,22 @@ Ids = npt.NDArray[np.int64]
 """Ids, targets or positions, ready for torch."""
 
 IGNORED = -1
-"""The target of a padded position: not to be scored."""
+"""The target of a padded position, or of a window that is left out: not to be scored."""
 
 
 class Batches:
     """The batches of a run. ``at`` may be called in any order."""
 
-    def __init__(self, tokens: Tokens, *, tokens_hash: str, seq_len: int, batch_size: int, seed: int) -> None:
+    def __init__(
+        self,
+        tokens: Tokens,
+        *,
+        tokens_hash: str,
+        seq_len: int,
+        batch_size: int,
+        seed: int,
+        ngrams: Ngrams | None = None,
+    ) -> None:
         """Lay out the windows of a stream.
 
         Args:
@@ -36,9 +46,10 @@ class Batches:
             seq_len: tokens of a window.
             batch_size: windows of a batch.
             seed: seed of the order.
+            ngrams: what is planted into windows and left out of the loss; None: nothing.
 
         Raises:
-            ConfigError: the stream is too short for one window at every phase.
+            ConfigError: the stream is too short for one window at every phase, or windows for what is planted.
         """
         least = 2 * seq_len
         if len(tokens) < least:
@@ -50,14 +61,25 @@ class Batches:
         self.seq_len = seq_len
         self.batch_size = batch_size
         self.seed = seed
+        self.ngrams = ngrams
+        if ngrams is not None:
+            ngrams.check(seq_len)
         self.n_windows = (len(tokens) - seq_len) // seq_len
         self._passes: OrderedDict[int, Ids] = OrderedDict()
 
     def at(self, step: int) -> tuple[Ids, Ids]:
-        """Inputs and targets of a step, each of shape (batch_size, seq_len); targets are one token ahead."""
+        """Inputs and targets of a step, each of shape (batch_size, seq_len); targets are one token ahead.
+
+        Targets that are to be left out of the loss are ``IGNORED``.
+        """
         index = self.starts(step)[:, None] + np.arange(self.seq_len + 1)
         window = self.tokens[index].astype(np.int64)
-        return window[:, :-1].copy(), window[:, 1:].copy()
+        if self.ngrams is not None:
+            self.ngrams.plant(window, seed=self.seed, first=step * self.batch_size)
+        targets = window[:, 1:].copy()
+        if self.ngrams is not None and self.ngrams.mask:
+            targets[repeated(window)] = IGNORED
+        return window[:, :-1].copy(), targets
 
     def starts(self, step: int) -> Ids:
         """Where the windows of a step begin in the stream."""
@@ -66,6 +88,8 @@ class Batches:
     def hash(self, steps: int) -> str:
         """sha256 over what is drawn in steps 0 to ``steps - 1``: equal where the batches are."""
         digest = hashlib.sha256(f"{self.tokens_hash} {self.seq_len} {self.batch_size} {steps}\n".encode())
+        if self.ngrams is not None:
+            digest.update(self.ngrams.text.encode())
         block = max(1, 1_000_000 // self.batch_size)
         for step in range(0, steps, block):
             stop = min(steps, step + block)

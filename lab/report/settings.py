@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from lab.choices import COMBINED
-from lab.runs.identity import NO_EFFECT, without
+from lab.runs.identity import NO_EFFECT, completed, without
 
 IGNORED = ("seed", "study_seed", *NO_EFFECT)
 """Settings, or whole sections, that do not make a variant: seeds, and what cannot change a result."""
@@ -80,6 +80,7 @@ class Parts:
         found = []
         for section, value in config.items():
             if section not in IGNORED:
+                value = completed(section, value)
                 key = section, _bytes(value)
                 found.append(self._by_bytes.get(key) or self._by_bytes.setdefault(key, self._made(section, value)))
         parts = tuple(found)

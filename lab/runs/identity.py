@@ -26,8 +26,10 @@ NO_EFFECT = (
 """Keys that cannot change a result, or have left their mark elsewhere: ``data.file`` in the hash of what it holds,
 a preset in choices and values, a match in the feed-forward width."""
 
-YOUNGER = {"compile": False}
+YOUNGER = {"compile": False, "data.ngram_rate": 0.0, "data.ngram_mask": False}
 """Keys younger than some runs, and what those were trained with: at that value they do not count."""
+
+_YOUNGER_IN = {"data": {key.removeprefix("data."): old for key, old in YOUNGER.items() if key.startswith("data.")}}
 
 SOURCE = ("init_from", "init_from_pool")
 """Keys that count by what they stand for: another run's id, the step of its weights, what was done to them."""
@@ -40,7 +42,7 @@ def run_id(
 
     ``source`` is what ``init_from`` stands for; None where weights are drawn.
     """
-    old = tuple(key for key, value in YOUNGER.items() if config.get(key) == value)
+    old = tuple(key for key, value in YOUNGER.items() if _value(config, key) == value)
     kept = without(config, (*NO_EFFECT, *SOURCE, *old))
     parts: dict[str, Any] = {"format": FORMAT, "config": kept, "data": data_hash, "tokenizer": tokenizer_hash}
     if source is not None:
@@ -57,6 +59,20 @@ def without(config: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
             below = inner.get(key)
             kept[key] = without(value, below) if below and isinstance(value, Mapping) else value
     return kept
+
+
+def completed(section: str, value: Any) -> Any:
+    """A section of a config with the keys that are younger than its run, at what that was trained with."""
+    if section not in _YOUNGER_IN or not isinstance(value, Mapping):
+        return value
+    return {**_YOUNGER_IN[section], **value}
+
+
+def _value(config: Mapping[str, Any], key: str) -> Any:
+    """The value of a dotted key; None where there is none."""
+    first, dot, rest = key.partition(".")
+    value = config.get(first)
+    return (_value(value, rest) if isinstance(value, Mapping) else None) if dot else value
 
 
 @lru_cache(maxsize=64)

@@ -157,9 +157,11 @@ def backward(config: RunConfig, state: TrainState, batches: Batches, ranks: Rank
     """
     own = ranks.rows(config.train.batch_size)
     with part("data"):
-        x_BT, y_BT = (to_device(array[own], config.device) for array in batches.at(state.step))
+        inputs, targets = batches.at(state.step)
+        n_tokens = max(1, int((targets >= 0).sum()))
+        x_BT, y_BT = (to_device(array[own], config.device) for array in (inputs, targets))
     torch.manual_seed(stream_seed(config.study_seed, config.seed, "noise", state.step, *ranks.noise))
-    n_rows, n_tokens = len(x_BT) * ranks.size, y_BT.numel() * ranks.size
+    n_rows = len(x_BT) * ranks.size
     micro = config.train.micro_batch_size or len(x_BT)
     together = ranks.mean if config.train.micro_batch_size is None else None
     nats = torch.zeros((), device=x_BT.device)

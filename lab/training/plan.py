@@ -66,6 +66,7 @@ def plan(config: RunConfig, target: RunConfig | None = None, *, here: bool = Tru
         batch_size=config.train.batch_size,
         seed=stream_seed(config.study_seed, config.seed, "data"),
         tokens_hash=tokens.hash,
+        ngrams=config.data.ngrams(tokens.vocab_size),
     )
     start = warm_start(config, outline, tokenizer_hash=tokens.tokenizer_hash)
     config = replace(config, init_from=start.run if start else None)  # however the run was named

@@ -78,6 +78,8 @@ def refusal(config: RunConfig, state: TrainState, batches: Batches) -> str | Non
     """Why runs like this one cannot be stacked, in a few words; None where they can."""
     if config.compile:
         return "the model is compiled (compile=false stacks)"
+    if config.data.ngram_mask:
+        return "data.ngram_mask leaves out targets, and not of each run as many"
     ids_BT = to_device(batches.at(0)[0][:1], config.device)
     with compute_in(config.precision, config.device):
         return cannot(state.model, ids_BT)

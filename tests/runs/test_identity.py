@@ -7,7 +7,7 @@ from enum import Enum
 
 import pytest
 
-from lab.runs.identity import NO_EFFECT, SOURCE, YOUNGER, run_id, without
+from lab.runs.identity import NO_EFFECT, SOURCE, YOUNGER, completed, run_id, without
 from lab.training.plan import plan
 
 OVERRIDES = (
@@ -97,9 +97,12 @@ def test_another_runs_weights_count_by_what_they_are(config):
 
 def test_a_younger_key_counts_only_beside_what_older_runs_were_trained_with(config):
     values = plan(config()).config.as_dict()
-    assert YOUNGER == {"compile": False}
+    assert YOUNGER == {"compile": False, "data.ngram_rate": 0.0, "data.ngram_mask": False}
     assert values["compile"] is False
     assert identity(without(values, tuple(YOUNGER))) == identity(values)
+    before = {**values, "data": {"name": "text", "file": []}}
+    assert completed("data", before["data"]) == values["data"] | {"file": []}
+    assert completed("train", {}) == {}
 
 
 def test_order_of_keys_does_not_count(config):

@@ -14,6 +14,7 @@ VARIANTS = {
     "plain": (),
     "dropout": ("regularization=dropout", "regularization.dropout.attention=0.1", "train.micro_batch_size=2"),
     "decay-and-z": ("regularization=weight_decay", "stability=[qk_norm,z_loss]", "train.eval_every=4"),
+    "ngrams": ("data.ngram_rate=0.3", "data.ngram_mask=true"),
     "between-saves": ("train.checkpoint_every=3", "schedule=linear"),
 }
 

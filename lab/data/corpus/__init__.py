@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from lab.component import Component
+from lab.component import Component, check_number
+from lab.data.ngrams import Ngrams
 
 SPLITS = ("train", "val", "test")
 """The names of the splits, in the order in which they are hashed and stored."""
@@ -81,7 +82,21 @@ class CorpusFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig(Component, ABC):
-    """Base of the ``Config`` of each choice of ``data``."""
+    """Base of the ``Config`` of each choice of ``data``. Runs of earlier versions lack what has a default."""
+
+    ngram_rate: float = 0.0
+    """Share of training windows into which a run of one n-gram is planted, 0 to 1: see ``lab.data.ngrams``."""
+    ngram_mask: bool = False
+    """Whether training windows that hold such a run, planted or not, are left out of the loss."""
+
+    def __post_init__(self) -> None:
+        check_number("ngram_rate", self.ngram_rate, least=0, most=1)
+
+    def ngrams(self, vocab_size: int) -> Ngrams | None:
+        """What is done to training windows; None where they stay as the text has them."""
+        if self.ngram_rate == 0 and not self.ngram_mask:
+            return None
+        return Ngrams(rate=self.ngram_rate, mask=self.ngram_mask, vocab_size=vocab_size)
 
     @abstractmethod
     def load(self) -> Corpus:

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from lab.data.batches import Batches
+from lab.data.ngrams import Ngrams
 from lab.data.tokenizer import Tokenizer
 from lab.paths import cache_dir
 from lab.report.page.curves import Floats, Series
 from lab.report.rows import within
+from lab.report.thinned import flagged_steps
 from lab.report.variants import Record, Variant, config_of, hash_of
 from lab.runs.metrics import rising_lines
 from lab.runs.store import RunFolder
@@ -30,6 +32,7 @@ SEQUENCES = 16
 CHARACTERS = 200
 """Sequences of a batch that are shown, and how much of each."""
 
+NOT_STORED = "batches are not stored with a study"
 NOT_HERE = "the data is not at hand: no cached tokens have this run's hashes"
 
 
@@ -73,11 +76,15 @@ def spikes(
             for key in NAMES.keys() & series.get(run, {}).keys():
                 known = within(record, "spikes", LOCAL, key, "spikes")
                 judged = known is None or (known > 0 and len(found) < MOST)
-                here = list(_flagged(key, series[run][key][1])) if judged else []
+                if run in folders:
+                    here = list(_flagged(key, series[run][key][1])) if judged else []
+                    total += len(here) if judged else int(known or 0)
+                else:  # thinned: its result tells
+                    here = list(_told(key, record, series[run][key][0]))
+                    total += int(known or 0)
                 flagged += here
-                total += len(here) if judged else int(known or 0)
             if flagged and len(found) < MOST:
-                batch = _Batch(record, folders[run])
+                batch = _Batch(record, folders.get(run))
                 kept = sorted(flagged, key=lambda one: (one[1], one[0]))[: MOST - len(found)]
                 found += [_spike(variant.label, record, one, series[run], batch) for one in kept]
     return found, total
@@ -88,6 +95,13 @@ def _flagged(key: str, values: Floats) -> Iterator[tuple[str, int, float | None]
     x = log_norm(values) if key == "grad_norm" else values
     found = local(x)
     yield from ((key, *each) for each in zip(found.steps, heights(x, found), strict=True))
+
+
+def _told(key: str, record: Record, steps: Floats) -> Iterator[tuple[str, int, float | None]]:
+    """The spikes that a result names, as far as their steps are among those that were kept; without heights."""
+    yield from (
+        (key, int(place), None) for place in np.flatnonzero(np.isin(steps, flagged_steps(record, key) or []))
+    )
 
 
 def _spike(
@@ -124,8 +138,11 @@ def _value(series: Mapping[str, Series], key: str, step: int) -> float | None:
 class _Batch:
     """The batches of a run, as far as they can be had without preparing data."""
 
-    def __init__(self, record: Record, folder: Path) -> None:
+    def __init__(self, record: Record, folder: Path | None) -> None:
         self.missing = ""
+        if folder is None:
+            self._layers, self.missing = {}, NOT_STORED
+            return
         self._layers = _layers(RunFolder(folder).layers)
         try:
             self._batches = _batches(record)
@@ -178,5 +195,10 @@ def _batches(record: Record) -> Batches:
                 seq_len=config["model"]["max_seq_len"],
                 batch_size=config["train"]["batch_size"],
                 seed=stream_seed(config["study_seed"], config["seed"], "data"),
+                ngrams=Ngrams(
+                    rate=config["data"].get("ngram_rate", 0.0),
+                    mask=config["data"].get("ngram_mask", False),
+                    vocab_size=meta["vocab_size"],
+                ),
             )
     raise LookupError
