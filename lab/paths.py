@@ -11,6 +11,13 @@ def conf_dir() -> Path:
     return installed if (installed / "train.yaml").is_file() else package.parent / "conf"
 
 
+def reproductions_dir() -> Path:
+    """The finished studies: ``lab/reproductions`` in an installed wheel, ``docs/reproductions`` in a checkout."""
+    package = Path(__file__).resolve().parent
+    checkout = package.parent / "docs" / "reproductions"
+    return checkout if not (package / "conf" / "train.yaml").is_file() else package / "reproductions"
+
+
 def outputs_dir() -> Path:
     """``$LAB_OUTPUTS``, or ``outputs/`` under the current directory."""
     return Path(os.environ.get("LAB_OUTPUTS") or "outputs").expanduser()

@@ -41,6 +41,8 @@ class Found:
     """The one study that was named, where it declares its arms."""
     fresh: frozenset[str] | None = None
     """Ids of runs on seeds that chose no learning rate; None: no study that was named chose one."""
+    results: frozenset[str] | None = None
+    """Ids of all runs that have a result, of a study that was stored; None: the runs' folders tell."""
 
 
 def find(paths: Sequence[Path], *, tuning: bool = False) -> Found:
@@ -101,7 +103,7 @@ def comparison(
             rows = [row for row in rows if row.records]
         rows = labelled(rows, by) if by else rows
         base = pick(rows, baseline) if baseline else None
-        return compare(rows, baseline=base, **_declared(found.manifest, exploratory=bool(chosen), rows=rows))
+        return compare(rows, baseline=base, **_declared(found, exploratory=bool(chosen), rows=rows))
     rows = _by_rate(found, records) if found.arms else variants(records, in_order=found.studies)
     rows = labelled(rows, by) if by else rows
     made = compare(rows, baseline=pick(rows, baseline) if baseline else None, missing=found.missing)
@@ -157,11 +159,13 @@ def _arms(manifest: Manifest, records: Sequence[Record]) -> Iterator[Variant]:
         yield Variant(arm, {}, tuple(ordered))
 
 
-def _declared(manifest: Manifest, *, exploratory: bool, rows: Sequence[Variant]) -> dict[str, Any]:
+def _declared(found: Found, *, exploratory: bool, rows: Sequence[Variant]) -> dict[str, Any]:
     """What a study says of its verdicts, as ``compare`` takes it."""
+    manifest = found.manifest
+    assert manifest is not None
     said = manifest.declared or {}
     stats = said.get("stats") or {}
-    missing = [line.partition(";")[0] for line in _lacking(manifest)]
+    missing = [line.partition(";")[0] for line in _lacking(manifest, found.results)]
     if said.get("verdicts") is False:
         missing.append(f"tier {said.get('tier')} is not judged")
     kept = {key: stats[key] for key in ("alpha", "power", "margin") if stats.get(key) is not None}
@@ -208,9 +212,10 @@ def _family(said: dict[str, Any], arms: int) -> int:
     return single + math.comb(single, 2) if said.get("design") == "pairwise" else arms - 1
 
 
-def _lacking(manifest: Manifest) -> Iterator[str]:
+def _lacking(manifest: Manifest, results: Collection[str] | None) -> Iterator[str]:
     for entry in manifest.runs:
-        if entry.cell.role == "report" and not (entry.folder.path / "result.json").is_file():
+        there = (entry.folder.path / "result.json").is_file() if results is None else entry.id in results
+        if entry.cell.role == "report" and not there:
             yield f"{entry.cell.arm} seed {entry.cell.seed} pending"
     if manifest.expected > len(manifest.runs):
         yield f"{manifest.expected - len(manifest.runs)} runs of stages that have not begun"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.commands._parser import Parser
 from lab.commands._runs import add_run
+from lab.commands._stored import add_stored
 from lab.errors import ConfigError, LabError
 from lab.figure import NEEDS, Choice, Run, listing
 from lab.figure._style import STYLES, context
@@ -32,6 +33,9 @@ FORMATS: dict[str, dict[str, Any]] = {
 LEAST_OF_AN_ID = 6
 """Characters by which a run is named; fewer are the beginning of something else."""
 
+STORED = ("runs", "comparison")
+"""What a kind needs of which a stored study has enough."""
+
 _METAVAR = {"runs": "PATH", "comparison": "PATH", "overrides": "OVERRIDE", "either": "PATH | OVERRIDE"}
 _PATHS = "a study by name or folder, a run by id or folder, a folder of them, or an outputs folder"
 _OVERRIDES = "as for lab train; A,B for a value draws each of them"
@@ -51,6 +55,9 @@ def main(argv: list[str]) -> int:
     """
     name = argv[0] if argv[:1] and argv[0] in listing() else _which(argv)
     kind = import_module(f"lab.figure.{name}")
+    if kind.NEEDS not in STORED and any(word.partition("=")[0] == "--stored" for word in argv):
+        kinds = ", ".join(each for each in listing() if import_module(f"lab.figure.{each}").NEEDS in STORED)
+        raise ConfigError(f"'{name}' is drawn from models, which are not stored: --stored is for {kinds}")
     options = _parser(name, kind).parse_with_overrides(argv[1:])
     options.output = Path(options.output)
     if options.output.suffix.lower() not in FORMATS:
@@ -64,6 +71,8 @@ def main(argv: list[str]) -> int:
         options.run = find_run(options.run)
     elif kind.NEEDS == "overrides" or (kind.NEEDS == "either" and all("=" in word for word in words)):
         options.choices, options.runs = _choices(words), []
+    elif kind.NEEDS in STORED and options.stored is not None:
+        _stored(kind, options)
     elif kind.NEEDS == "comparison":
         options.comparison = _comparison([Path(word) for word in words], options)
     elif kind.NEEDS == "either" and any("=" in word for word in words):
@@ -182,6 +191,26 @@ def _comparison(paths: list[Path], options: Namespace) -> "Comparison":
     return comparison(found, baseline=options.baseline)
 
 
+def _stored(kind: Any, options: Namespace) -> None:
+    """Take the runs of a stored study.
+
+    Raises:
+        LabError: it is not there, or other runs are named too.
+    """
+    from lab.commands._compared import comparison
+    from lab.commands._stored import drawn, found, load
+
+    for word in options.overrides:
+        raise ConfigError(
+            f"--stored {options.stored} and '{word}' exclude each other: name a stored study or paths"
+        )
+    kept = load(options.stored)
+    if kind.NEEDS == "comparison":
+        options.comparison = comparison(found(kept), baseline=options.baseline)
+    else:
+        options.runs, options.in_order = drawn(kept, tuning=getattr(kind, "EVERY_STAGE", False)), True
+
+
 def _parser(name: str, kind: Any) -> Parser:
     """What a kind takes."""
     assert kind.NEEDS in NEEDS, name
@@ -191,6 +220,8 @@ def _parser(name: str, kind: Any) -> Parser:
         parser.set_defaults(overrides=[])
     else:
         parser.add_argument("overrides", metavar=_METAVAR[kind.NEEDS], nargs="*", help=_HELP[kind.NEEDS])
+    if kind.NEEDS in STORED:
+        add_stored(parser)
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the file: .png, .svg or .pdf")
     parser.add_argument(
         "--style", choices=STYLES, default=STYLES[0], help="for print, or for a projector (default: paper)"

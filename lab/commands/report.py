@@ -1,13 +1,17 @@
 """Write one HTML file about runs: tables, curves to look into, spikes with their text."""
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from lab.commands._claims import with_claims
 from lab.commands._compared import Found, comparison, find
 from lab.commands._parser import Parser
-from lab.errors import LabError
+from lab.commands._stored import add_stored, load
+from lab.commands._stored import found as found_stored
+from lab.errors import ConfigError, LabError
 from lab.files import write_atomically
 from lab.paths import runs_dir
 from lab.report.grid import Grid
@@ -27,14 +31,20 @@ def main(argv: list[str]) -> int:
         LabError: a path is missing, plotly is missing, or the file cannot be written.
     """
     options = _parser().parse_args(argv)
-    paths: list[Path] = options.paths or [runs_dir()]
-    found = find(paths) if options.paths or paths[0].exists() else Found()
-    for file in found.damaged:
-        print(f"lab report: {file}: not the result of a run, left out", file=sys.stderr)
-    if not found.records:
-        print(f"lab report: no runs in {', '.join(map(str, paths))}", file=sys.stderr)
-        return 1
-    text = _page(found, paths)
+    if options.stored is not None:
+        text = _stored(options.stored, options.paths)
+    else:
+        paths: list[Path] = options.paths or [runs_dir()]
+        found = find(paths) if options.paths or paths[0].exists() else Found()
+        for file in found.damaged:
+            print(f"lab report: {file}: not the result of a run, left out", file=sys.stderr)
+        if not found.records:
+            print(f"lab report: no runs in {', '.join(map(str, paths))}", file=sys.stderr)
+            return 1
+        title = "Runs of " + ", ".join(path.name or str(path) for path in paths)
+        tuned = (lambda: find(paths, tuning=True)) if found.manifest is not None else (lambda: found)
+        folders = zip(found.records, found.folders, strict=True)
+        text = _page(found, tuned, title, folders={str(record["id"]): folder for record, folder in folders})
     try:
         write_atomically(options.output, text.encode())
     except OSError as error:
@@ -43,16 +53,47 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _page(found: Found, paths: list[Path]) -> str:
+def _stored(word: str, paths: list[Path]) -> str:
+    """The page of a stored study, whose curves are thinned and whose batches nobody has kept.
+
+    Raises:
+        LabError: it is not there, or other runs are named too.
+    """
+    for path in paths:
+        raise ConfigError(f"--stored {word} and '{path}' exclude each other: name a stored study or paths")
+    kept = load(word)
+    found = found_stored(kept)
+    found.missing.append("from a stored study: curves are thinned, every flagged step is kept up to a limit")
+    lines = {run.id: run.lines() for run in kept.runs}
+    return _page(found, lambda: found_stored(kept, tuning=True), kept.stem, lines=lines)
+
+
+def _page(
+    found: Found,
+    tuned: Callable[[], Found],
+    title: str,
+    *,
+    folders: Mapping[str, Path] | None = None,
+    lines: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+) -> str:
+    """The page.
+
+    Args:
+        found: runs that are reported.
+        tuned: gives these and those that only helped to choose a learning rate.
+        title: where no study was named.
+        folders: of the runs by id.
+        lines: of the runs that have no folders, their metrics.
+    """
     from lab.report.page.build import Page, build
 
     manifest = found.manifest
     plain = comparison(found)
     compared = with_claims(plain)
     declared = manifest.declared if manifest else None
-    rates = _rates(found, paths)
+    rates = _rates(tuned())
     page = Page(
-        title=manifest.label if manifest else "Runs of " + ", ".join(path.name or str(path) for path in paths),
+        title=manifest.label if manifest else title,
         question=str((declared or {}).get("question") or ""),
         declared=declared,
         variants=compared.variants,
@@ -62,7 +103,8 @@ def _page(found: Found, paths: list[Path]) -> str:
             stability(compared.variants),
             *([rates] if rates else []),
         ],
-        folders={str(record["id"]): folder for record, folder in zip(found.records, found.folders, strict=True)},
+        folders=folders or {},
+        lines=lines or {},
         claims=compared.claims,
         absent=[*([] if rates else [NO_RATES]), NO_CACHE],
         notes=found.missing,
@@ -70,10 +112,8 @@ def _page(found: Found, paths: list[Path]) -> str:
     return build(page)
 
 
-def _rates(found: Found, paths: list[Path]) -> Grid | None:
+def _rates(found: Found) -> Grid | None:
     """Table C, of the runs that a study tuned with too; None where no variant has several learning rates."""
-    if found.manifest is not None:
-        found = find(paths, tuning=True)
     if len({within(record["config"], "optim", "lr") for record in found.records}) < 2:
         return None
     compared = comparison(found)
@@ -90,6 +130,7 @@ def _parser() -> Parser:
         type=Path,
         help="a study by name or folder, a run folder, a folder of them, or an outputs folder (default: outputs)",
     )
+    add_stored(parser)
     parser.add_argument(
         "-o",
         "--output",

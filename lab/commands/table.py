@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from lab.commands._claims import with_claims
-from lab.commands._compared import comparison, find
+from lab.commands._compared import Found, comparison, find
 from lab.commands._parser import Parser
+from lab.commands._stored import add_stored, load
+from lab.commands._stored import found as found_stored
 from lab.commands._throughput import Asked, measure_variants
 from lab.errors import ConfigError
 from lab.paths import runs_dir
@@ -39,9 +41,12 @@ def main(argv: list[str]) -> int:
     asked = Asked(batch=options.batch, context=options.context, prompt=options.prompt)
     _check(letter, asked)
     paths = [Path(word) for word in words] or [runs_dir()]
-    if not words and not paths[0].exists():
+    if options.stored is not None:
+        found = _stored(options.stored, letter, words)
+    elif not words and not paths[0].exists():
         return _no_runs(paths)
-    found = find(paths, tuning=letter == "C")
+    else:
+        found = find(paths, tuning=letter == "C")
     for file in found.damaged:
         print(f"lab table: {file}: not the result of a run, left out", file=sys.stderr)
     if not found.records:
@@ -63,6 +68,19 @@ _GRIDS: dict[str, Callable[[Comparison], Grid]] = {
     "C": lambda made: lr_sensitivity(made.variants, fresh=made.fresh),
 }
 """How the tables are made that take no measuring."""
+
+
+def _stored(word: str, letter: str, words: list[str]) -> Found:
+    """The runs of a stored study, of which no table is made that takes measuring.
+
+    Raises:
+        ConfigError: that is asked for, or other runs too.
+    """
+    if words:
+        raise ConfigError(f"--stored {word} and '{words[0]}' exclude each other: name a stored study or paths")
+    if letter not in _GRIDS:
+        raise ConfigError(f"table {letter} is measured, and cannot be made from a stored study: lab table {letter}")
+    return found_stored(load(word), tuning=letter == "C")
 
 
 def _set(grid: Grid, form: str) -> str:
@@ -103,6 +121,7 @@ def _parser() -> Parser:
         help=f"first, if any, which table: {letters} (default: A); then a study by name or folder, a run folder, "
         "a folder of them, an outputs folder, or a result.json (default: outputs)",
     )
+    add_stored(parser)
     parser.add_argument(
         "--format",
         choices=list(FORMATS),

@@ -18,7 +18,7 @@ begins with an underscore is no kind.
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,8 @@ class Run:
     """Where its ``metrics.jsonl`` is."""
     arm: str | None = None
     """What the one study calls its variant; None: the settings that differ are its label."""
+    lines: Sequence[Mapping[str, Any]] | None = None
+    """Its metrics as they were stored, thinned: then its result says where the spikes are; None: the folder's."""
 
 
 @dataclass(frozen=True)

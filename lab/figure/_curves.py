@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from lab.component import check_number
 from lab.errors import LabError
+from lab.figure import Run
 from lab.figure._runs import Drawn, grouped, series
 from lab.figure._style import legend_below, line_scale, look, new_figure
+from lab.report.thinned import flagged_steps
 from lab.stats.spikes import LOCAL, local
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ class Curve:
     steps: Floats
     values: Floats
     """NaN where a value is not finite."""
+    flagged: tuple[int, ...] | None = None
+    """Places of the spikes where they are known; None: the series is judged."""
 
 
 def add_arguments(parser: "ArgumentParser") -> None:
@@ -66,8 +70,16 @@ def curves(variant: Drawn, key: str, *, finished: bool = False) -> list[Curve]:
         lines = [line for line in series(run) if key in line]
         values = [math.nan if line[key] is None else float(line[key]) for line in lines]
         if lines:
-            found.append(Curve(np.array([line["step"] for line in lines], dtype=np.float64), np.array(values)))
+            steps = np.array([line["step"] for line in lines], dtype=np.float64)
+            found.append(Curve(steps, np.array(values), _known(run, key, steps)))
     return found
+
+
+def _known(run: Run, key: str, steps: Floats) -> tuple[int, ...] | None:
+    """Where the spikes of a stored series are, which is thinned and cannot be judged again."""
+    if run.lines is None:
+        return None
+    return tuple(int(place) for place in np.flatnonzero(np.isin(steps, flagged_steps(run.record, key) or [])))
 
 
 def mean(seeds: list[Curve]) -> Curve:
@@ -97,6 +109,8 @@ def draw_curves(
     """
     check_number("--smooth", options.smooth, least=1)
     check_number("--from", options.first, least=0)
+    if options.smooth > 1 and any(run.lines is not None for run in options.runs):
+        raise LabError("--smooth takes the mean of every step, and stored curves are thinned: leave it out")
     figure = new_figure(options.style)
     axes = figure.add_subplot()
     handles: list[Any] = []
@@ -115,7 +129,7 @@ def draw_curves(
             marks["held out"] = True
     if not handles:
         since = f" from step {options.first} on" if options.first else ""
-        raise LabError(f"no run has {key} in its metrics.jsonl{since}")
+        raise LabError(f"no run has {key} in its metrics{since}")
     axes.set_xlabel("step")
     axes.set_ylabel(label + (f"\n(mean of {options.smooth} steps)" if options.smooth > 1 else ""))
     axes.grid(visible=True)
@@ -146,7 +160,8 @@ def _seeds(axes: "Axes", seeds: list[Curve], number: int, options: Namespace, ju
             gid=f"seed {number}",
             zorder=2,
         )
-        at = [step for step in local(judged(seed.values)).steps if kept[step] and np.isfinite(values[step])]
+        flagged = local(judged(seed.values)).steps if seed.flagged is None else seed.flagged
+        at = [step for step in flagged if kept[step] and np.isfinite(values[step])]
         if at:
             axes.plot(
                 seed.steps[at], values[at], **_open(SPIKE, colour, 4, scale), gid=f"spikes {number}", zorder=4

@@ -51,7 +51,9 @@ def _labelled(runs: Sequence[Run], *, in_order: bool) -> list[tuple[str, Sequenc
 
 
 def series(run: Run) -> list[dict[str, Any]]:
-    """The lines of a run's ``metrics.jsonl``; none where it has none."""
+    """The lines of a run's ``metrics.jsonl``, or those that were stored; none where it has none."""
+    if run.lines is not None:
+        return [dict(line) for line in run.lines]
     file: Path = run.folder / "metrics.jsonl"
     return read_lines(file) if file.exists() else []
 

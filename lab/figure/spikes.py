@@ -1,13 +1,17 @@
 """Where spikes lie: a row a seed, grouped by variant, loss and gradient norm marked apart, counts at the right."""
 
 from argparse import Namespace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from lab.errors import LabError
+from lab.figure import Run
 from lab.figure._runs import Drawn, grouped, seed_of, series
 from lab.figure._style import COLOURS, legend_below, line_scale, new_figure, shortened
+from lab.report.rows import within
+from lab.report.thinned import KEYS, flagged_steps
 from lab.runs.metrics import column
-from lab.stats.spikes import LOCAL, Spikes, local, log_norm
+from lab.stats.spikes import LOCAL, local, log_norm
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -55,7 +59,7 @@ def draw(options: Namespace) -> "Figure":
 
 def _variant(axes: "Axes", variant: Drawn, y: float, scale: float) -> int:
     """Draw a variant's seeds, and how many spikes they have; the last step."""
-    last, counts = 0, [0, 0, 0]
+    last, counts, most = 0, [0, 0, 0], 0
     for row, run in enumerate(variant.runs):
         lines = series(run)
         if not lines:
@@ -63,18 +67,26 @@ def _variant(axes: "Axes", variant: Drawn, y: float, scale: float) -> int:
         last = max(last, int(lines[-1]["step"]))
         axes.plot([0, lines[-1]["step"]], [y + row] * 2, color="#cccccc", linewidth=0.5 * scale, zorder=1)
         axes.text(-0.008, y + row, f"{seed_of(run)}", transform=axes.get_yaxis_transform(), ha="right", va="center")
-        found = (local(column(lines, "loss")), local(log_norm(column(lines, "grad_norm"))))
-        for kind, spikes in enumerate(found):
-            _marks(axes, [lines[step]["step"] for step in spikes.steps], y + row, kind, scale)
-            counts[kind] += spikes.spikes
-        counts[2] += _judged(found)
+        for kind, (steps, spikes, judged) in enumerate(_found(run, lines)):
+            _marks(axes, steps, y + row, kind, scale)
+            counts[kind] += spikes
+            most = max(judged, most) if kind else judged
+        counts[2] += most
     text = f"{counts[0]}, {counts[1]} / {counts[2]:,}"
     axes.text(1.01, y + (len(variant.runs) - 1) / 2, text, transform=axes.get_yaxis_transform(), va="center")
     return last
 
 
-def _judged(found: tuple[Spikes, Spikes]) -> int:
-    return max(spikes.counted for spikes in found)
+def _found(run: Run, lines: list[dict[str, Any]]) -> Iterator[tuple[list[int], int, int]]:
+    """Of loss and gradient norm the steps of spikes, how many there are, and how many steps were judged."""
+    for key in KEYS:
+        if run.lines is not None:  # thinned: its result tells
+            spikes, judged = (int(within(run.record, "spikes", LOCAL, key, n) or 0) for n in ("spikes", "counted"))
+            yield flagged_steps(run.record, key) or [], spikes, judged
+            continue
+        values = column(lines, key)
+        found = local(values if key == "loss" else log_norm(values))
+        yield [lines[step]["step"] for step in found.steps], found.spikes, found.counted
 
 
 def _marks(axes: "Axes", steps: list[int], y: float, kind: int, scale: float) -> None:

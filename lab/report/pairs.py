@@ -51,12 +51,12 @@ def _share(run: Record, other: Record) -> bool:
         return False
     if ours.get("tensors") == theirs.get("tensors"):  # equal shapes, equal draws
         return True
-    drawn, others = _drawn(ours.get("tensors")), _drawn(theirs.get("tensors"))
-    common = drawn.keys() & others.keys()
-    return not common or any(drawn[name] == others[name] for name in common)
+    mine, others = drawn(ours.get("tensors")), drawn(theirs.get("tensors"))
+    common = mine.keys() & others.keys()
+    return not common or any(mine[name] == others[name] for name in common)
 
 
-def _drawn(tensors: Any) -> dict[str, str]:
+def drawn(tensors: Any) -> dict[str, str]:
     """Hashes of random tensors: what occurs under several names is a constant, such as gains of one."""
     if not isinstance(tensors, Mapping):
         return {}

@@ -1,14 +1,14 @@
 """The page: its parts in their order, with style, script and data inside."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lab.report.grid import Grid
 from lab.report.page import parts
 from lab.report.page.claim_list import claim_list
-from lab.report.page.curves import charted, read_series
+from lab.report.page.curves import charted, read_series, series_of
 from lab.report.page.library import library
 from lab.report.page.spike_list import spikes
 from lab.report.variants import Variant
@@ -32,6 +32,8 @@ class Page:
     grids: Sequence[Grid]
     folders: Mapping[str, Path]
     """By a run's id."""
+    lines: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """Metrics of runs that were stored, thinned, and have no folder; by id."""
     claims: Sequence[Mapping[str, Any]] = ()
     """Published claims about the rows, as a comparison has them."""
     absent: Sequence[str] = ()
@@ -48,6 +50,7 @@ def build(page: Page) -> str:
     """
     plotly = library()
     series = {run: read_series(folder) for run, folder in page.folders.items()}
+    series |= {run: series_of(lines) for run, lines in page.lines.items()}
     body = "".join(f'<section class="{name}">{part}</section>' for name, part in _sections(page, series).items())
     curves = charted(page.variants, series)
     style = (_HERE / "page.css").read_text(encoding="utf-8")

@@ -29,7 +29,11 @@ LEAST = 1_000
 def read_series(folder: Path) -> dict[str, Series]:
     """Every series of ``KEYS`` and the learning rate that a run logged."""
     file = folder / "metrics.jsonl"
-    lines = read_lines(file) if file.exists() else []
+    return series_of(read_lines(file) if file.exists() else [])
+
+
+def series_of(lines: Sequence[Mapping[str, Any]]) -> dict[str, Series]:
+    """The same of lines that were read already."""
     found = {}
     for key in (*KEYS, "lr"):
         kept = [line for line in lines if key in line]

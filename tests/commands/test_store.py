@@ -1,0 +1,171 @@
+"""A study is stored, and what is made from the file is what was made from its runs."""
+
+import json
+
+import pytest
+
+from lab.commands import plot, report, store, table
+from lab.commands._stored import load
+from lab.errors import LabError
+from lab.study.cell import Cell
+from lab.study.manifest import Manifest
+from tests.report.records import record
+
+STEPS = 150
+ARMS = {"relu": 0.0, "gelu": -0.1, "elu": 0.2}
+
+DECLARED = {
+    "name": "acts",
+    "question": "Which is best?",
+    "baseline": {"name": "relu", "set": {"activation": "relu"}},
+    "design": "star",
+    "primary": "final_loss",
+    "stats": {"alpha": 0.05, "power": 0.8, "margin": 0.02},
+    "lr": {"mode": "shared", "grid": [], "extend": 1},
+    "variants": [{"name": "gelu", "set": {}}, {"name": "elu", "set": {}}],
+    "tier": "laptop",
+    "verdicts": True,
+}
+
+
+def make(folder):
+    """A study of three arms by three seeds in an outputs folder."""
+    cells, ids = [], []
+    for n, (arm, gain) in enumerate(ARMS.items()):
+        for seed in (1, 2, 3):
+            ids.append(f"{n}{seed}".ljust(12, "0"))
+            cells.append(Cell(arm, (f"seed={seed}",), seed=seed))
+            _run(folder / "runs" / ids[-1], arm, seed, 3 + gain + seed / 100 + (seed % 2) * gain / 100)
+    study = Manifest("acts", "01234567", ("study=acts",), DECLARED, "2026-01-01T00:00:00+00:00", 9)
+    study.with_stage("all", cells, ids).write()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """The file of the study, whose runs are not where they were."""
+    folder = tmp_path_factory.mktemp("outputs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAB_OUTPUTS", str(folder))
+        make(folder)
+        assert store.main(["acts", "--to", str(folder / "kept")]) == 0
+    (folder / "runs").rename(folder / "elsewhere")
+    return folder / "kept" / "acts.json"
+
+
+@pytest.fixture
+def outputs(tmp_path, monkeypatch):
+    """The same study with its runs."""
+    monkeypatch.setenv("LAB_OUTPUTS", str(tmp_path))
+    make(tmp_path)
+    return tmp_path
+
+
+def _run(folder, arm, seed, loss):
+    folder.mkdir(parents=True)
+    made = record(folder.name, loss=loss, seed=seed, activation={"name": arm, "d_ff": None, "ratio": 4.0})
+    made["hashes"] = made["hashes"] | {"batches": str(seed), "tensors": {"emb": f"e{seed}", "q": f"q{seed}"}}
+    made |= {"threads": 1, "env": {"commit": "abc-dirty", "lab": "0.1.0", "torch": "2.13", "earlier": []}}
+    made["val_losses"] = [[19, loss + 0.9], [STEPS, loss]]
+    made["spikes"]["local(w=128,k=7)"]["loss"] |= {"spikes": 1, "steps": [77]}
+    (folder / "result.json").write_text(json.dumps(made))
+    lines = [{"step": s, "loss": loss + (s == 77) + 1 / s, "grad_norm": 1 / s} for s in range(1, STEPS + 1)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "env.json").write_text(json.dumps({"processor": "x86", "cores": 2, "python": "3.11", "lab": "0.1.0"}))
+    times = {"started": "2026-01-01T00:00:00+00:00", "commit": None, "version": "0.1.0", "host": "h", "pid": 1}
+    ended = {"attempt": 1, "ended": "2026-01-02T00:20:00+00:00", "status": "done", "reason": None}
+    (folder / "attempts.jsonl").write_text(f"{json.dumps({'attempt': 1, **times})}\n{json.dumps(ended)}\n")
+
+
+def told(capsys, *argv):
+    assert table.main([*map(str, argv), "--format", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def near(one, other):
+    """Whether two values of JSON are equal but for the eighth digit of a number."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(near(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(near, one, other))
+    return one == pytest.approx(other, rel=1e-3, abs=1e-6) if isinstance(one, float) else one == other
+
+
+@pytest.mark.parametrize("letter", ["A", "B", "C"])
+def test_the_tables_are_those_of_the_runs(letter, path, outputs, capsys):
+    before = told(capsys, letter, "acts")
+    (outputs / "runs").rename(outputs / "elsewhere")
+    assert near(before, told(capsys, letter, "--stored", path))
+
+
+def test_it_says_what_ran_where_and_how_long(path):
+    kept = load(str(path))
+    assert (kept.stem, kept.tier, kept.hash, kept.expected) == ("acts", "laptop", "01234567", 9)
+    assert (kept.date, kept.commits, kept.dirty) == ("2026-01-02", ["abc"], True)
+    assert kept.machine == [{"processor": "x86", "cores": 2, "gpu": None, "platform": None}]
+    assert kept.threads == [1]
+    assert kept.hours == pytest.approx(9 * (24 + 1 / 3), abs=0.01)
+    assert kept.versions == {"lab": ["0.1.0"], "python": ["3.11"]}
+    assert kept.declared == DECLARED
+
+
+def test_equal_runs_make_equal_files_and_small_ones(path, outputs):
+    before = path.read_bytes()
+    assert store.main(["acts", "--to", str(outputs / "again")]) == 0
+    assert (outputs / "again" / "acts.json").read_bytes() == before
+    assert len(before) < 9 * 5000
+    assert load(str(path)).text().encode() == before
+
+
+@pytest.mark.parametrize("kind", ["effects", "spikes", pytest.param("loss", marks=pytest.mark.slow)])
+def test_figures_are_drawn_from_it(kind, path, tmp_path):
+    picture = tmp_path / "x.svg"
+    assert plot.main([kind, "--stored", str(path), "-o", str(picture)]) == 0
+    assert b"<svg" in picture.read_bytes()
+
+
+@pytest.mark.slow
+def test_the_report_is_written_from_it(path, tmp_path):
+    page = tmp_path / "x.html"
+    assert report.main(["--stored", str(path), "-o", str(page)]) == 0
+    assert "Which is best?" in page.read_text()
+    assert "27 flagged steps" in page.read_text()
+    assert "batches are not stored" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("command", "argv", "words"),
+    [
+        (table, ["D"], "table D is measured"),
+        (table, ["A", "runs"], "exclude each other"),
+        (
+            plot,
+            ["span", "-o", "x.svg"],
+            "drawn from models, which are not stored: --stored is for effects, gradnorm",
+        ),
+        (plot, ["loss", "-o", "x.svg", "--smooth", "9"], "stored curves are thinned"),
+        (report, ["runs"], "exclude each other"),
+    ],
+)
+def test_what_cannot_be_made_from_it_is_one_line(command, argv, words, path):
+    with pytest.raises(LabError, match=words):
+        command.main([*argv, "--stored", str(path)])
+
+
+def test_what_is_not_there_is_one_line(outputs):
+    with pytest.raises(LabError, match="--stored 'act' is not a stored study"):
+        table.main(["--stored", "act"])
+    with pytest.raises(LabError, match=r"study 'nope' is not one of acts-01234567"):
+        store.main(["nope"])
+    (outputs / "runs" / "010000000000" / "result.json").unlink()
+    with pytest.raises(LabError, match="1 of 9 runs have no result; lab resume acts-01234567, or --incomplete"):
+        store.main(["acts"])
+
+
+def test_what_is_missing_is_said_of_a_study_stored_without_it(outputs, capsys):
+    (outputs / "runs" / "130000000000" / "result.json").unlink()
+    assert store.main(["acts", "--incomplete", "--to", str(outputs)]) == 0
+    capsys.readouterr()
+    assert table.main(["--stored", str(outputs / "acts.json"), "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert "acts was stored without 1 of its 9 runs" in err
+    assert {row["verdict"] for row in json.loads(out)["effects"]["rows"]} == {""}
