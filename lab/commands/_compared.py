@@ -1,19 +1,16 @@
 """From paths to the comparison of a table: a study's arms as it declared them, or variants that are found."""
 
-import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from lab.commands._family import family_of
 from lab.errors import ConfigError
-from lab.report.combined import Combination
 from lab.report.comparison import Comparison, compare, labelled, pick, setting
-from lab.report.effects import Stats
 from lab.report.lr_table import LR
 from lab.report.variants import Record, Variant, replicate, variants
 from lab.runs.store import RunFolder, read_runs
-from lab.study.design import Contrast, asked_for
 from lab.study.manifest import Manifest
 from lab.study.manifest import at as study_at
 from lab.study.state import ENDED
@@ -163,53 +160,12 @@ def _declared(found: Found, *, exploratory: bool, rows: Sequence[Variant]) -> di
     """What a study says of its verdicts, as ``compare`` takes it."""
     manifest = found.manifest
     assert manifest is not None
-    said = manifest.declared or {}
-    stats = said.get("stats") or {}
     missing = [line.partition(";")[0] for line in _lacking(manifest, found.results)]
-    if said.get("verdicts") is False:
-        missing.append(f"tier {said.get('tier')} is not judged")
-    kept = {key: stats[key] for key in ("alpha", "power", "margin") if stats.get(key) is not None}
-    asked = _asked(said, [row.label for row in rows]) if not exploratory else ()
-    family = len(asked) or max(_family(said, len(rows)), len(rows) - 1, 1)
-    base = rows[0].label
     lines = [f"study {manifest.label}, asked {manifest.asked}"]
     if exploratory:
         lines.append("exploratory: rows or baseline are not those that the study declares")
-    return {
-        "metric": said.get("primary") or "final_loss",
-        "stats": Stats(**kept),
-        "m": family,
-        "missing": missing,
-        "lines": lines,
-        "declared": {each.plus[0] for each in asked if _is_plain(each, base)} if asked else None,
-        "combinations": [
-            Combination(name=each.name, plus=each.plus, minus=each.minus)
-            for each in asked
-            if not _is_plain(each, base)
-        ],
-    }
-
-
-def _asked(said: dict[str, Any], arms: Sequence[str]) -> tuple[Contrast, ...]:
-    """The contrasts that a study declares; none where one is of an arm that is still to come."""
-    single = [part["name"] for part in said.get("variants") or ()]
-    try:
-        return asked_for(arms, said.get("contrasts"), said.get("design") or "star", single)
-    except ConfigError:
-        return ()
-
-
-def _is_plain(each: Contrast, base: str) -> bool:
-    """Whether it is one variant less the baseline, which is a row."""
-    return len(each.plus) == 1 and each.minus == (base,)
-
-
-def _family(said: dict[str, Any], arms: int) -> int:
-    """Contrasts that the study declares."""
-    if said.get("contrasts"):
-        return len(said["contrasts"])
-    single = len(said.get("variants") or ())
-    return single + math.comb(single, 2) if said.get("design") == "pairwise" else arms - 1
+    family = family_of(manifest.declared or {}, [row.label for row in rows], exploratory=exploratory)
+    return {**family, "missing": [*missing, *family["missing"]], "lines": lines}
 
 
 def _lacking(manifest: Manifest, results: Collection[str] | None) -> Iterator[str]:

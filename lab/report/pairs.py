@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lab.report.rows import number, one_a_seed, within
+from lab.report.metric import value_of
+from lab.report.rows import one_a_seed, within
 from lab.report.variants import Record, Variant, replicate
 
 Seed = tuple[int, int]
@@ -67,13 +68,7 @@ def drawn(tensors: Any) -> dict[str, str]:
 def side_of(variant: Variant, metric: str) -> Side:
     """The runs of a variant by seed, one a seed."""
     runs = {replicate(record): record for record in one_a_seed(variant.records)}
-    return Side(variant.label, runs, {seed: _value(record, metric) for seed, record in runs.items()})
-
-
-def _value(record: Record, metric: str) -> float | None:
-    if record.get("status") == "diverged":
-        return math.inf
-    return number(record.get(metric)) if record.get("status") == "done" else None
+    return Side(variant.label, runs, {seed: value_of(record, metric) for seed, record in runs.items()})
 
 
 def more_of(side: Side, base: Side, *keys: str) -> float | None:
