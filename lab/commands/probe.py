@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 from lab import probe
 from lab.commands._parser import Parser
 from lab.commands._runs import add_run
-from lab.errors import ConfigError, LabError
-from lab.progress import Bar, progress
+from lab.progress import progress
 from lab.runs.find import find_run
 
 if TYPE_CHECKING:
-    from lab.data.corpus import Document
     from lab.probe._score import Score
     from lab.training.load import Loaded
 
@@ -66,7 +64,8 @@ def _parser() -> Parser:
         metavar="NAME",
         action="append",
         choices=probe.names(),
-        help=f"one probe; may be given again (default: all, {', '.join(probe.names())})",
+        help=f"one probe; may be given again (default: all, {', '.join(probe.names())}); induction and recall "
+        "need no text",
     )
     parser.add_argument("--seed", metavar="N", type=_whole(0), default=0, help="draws the questions (default: 0)")
     parser.add_argument(
@@ -101,50 +100,13 @@ def ask(loaded: "Loaded", names: Sequence[str], *, n: int, seed: int) -> list[di
     Raises:
         LabError: the corpus cannot be had or has changed.
     """
-    from lab.probe import _score
+    from lab.measure.probes import answers, questions
+    from lab.probe._score import n_sequences
 
-    model, tokenizer = loaded.model, loaded.tokenizer
-    window = loaded.config.model.max_seq_len
-    source = probe.Source(tokenizer, window, lambda: held_out(loaded))
-    items = {name: probe.make(name, source, n=n, seed=seed) for name in names}
-    total = sum(_score.n_sequences(found) for found in items.values())
-    rows, before = [], 0
-    with progress("probe: sequences read", total) as bar:
-        for name, found in items.items():
-            score = found and _score.score(
-                model.logits,
-                found,
-                vocab_size=tokenizer.vocab_size,
-                pad=tokenizer.eot,
-                device=str(model.embedding.weight.device),
-                report=_shifted(bar, before, name),
-            )
-            before += _score.n_sequences(found)
-            rows.append({"probe": name, "asks": probe.describe(name), **_facts(score or None)})
-    return rows
-
-
-def _shifted(bar: Bar, before: int, name: str) -> Callable[[int], None]:
-    """Report what is done of one probe as what is done of all."""
-    return lambda done: bar.update(before + done, name)
-
-
-def held_out(loaded: "Loaded") -> "tuple[Document, ...]":
-    """The val and test documents that a run has not been trained on.
-
-    Raises:
-        LabError: the corpus cannot be had or has changed.
-    """
-    try:
-        corpus = loaded.config.data.load()
-    except ConfigError as error:
-        raise ConfigError(f"data.{error}") from error
-    if corpus.hash != loaded.result["hashes"]["data"]:
-        raise LabError(
-            f"run {loaded.result['id']} was trained on another text than data={loaded.config.data.name} has now; "
-            "--only induction and --only recall need no text"
-        )
-    return (*corpus.val, *corpus.test)
+    items = questions(loaded, names, n=n, seed=seed)
+    with progress("probe: sequences read", sum(map(n_sequences, items.values()))) as bar:
+        scores = answers(loaded, items, bar.update)
+    return [{"probe": name, "asks": probe.describe(name), **_facts(score)} for name, score in scores.items()]
 
 
 def _facts(score: "Score | None") -> dict[str, Any]:

@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from lab.errors import Held, LabError
 from lab.files import write_json
 
 SCHEMA = 1
-"""Version of ``result.json``."""
+"""Version of ``result.json``, and of ``measures.json``."""
 
 UNENDED = ("running", "partial")
 """Statuses on disk of a run that has no result yet; which of them is true, the lock knows."""
@@ -56,6 +56,11 @@ class RunFolder:
         return self.path / "checkpoint"
 
     @property
+    def measures(self) -> Path:
+        """What was measured of the run when it was done: see ``lab.measure``."""
+        return self.path / "measures.json"
+
+    @property
     def log(self) -> Path:
         """What the run said."""
         return self.path / "run.log"
@@ -76,6 +81,16 @@ class RunFolder:
             return {**result, "status": "running"}
         result = self.result() or result  # it may have ended since
         return {**result, "status": "partial"} if result["status"] in UNENDED else result
+
+    def measured(self) -> dict[str, dict[str, float]]:
+        """What ``measures.json`` holds, numbers by measure and name; empty where there is none that can be read."""
+        file = _contents(self.measures)
+        values = (_parsed(file[1]) or {}).get("values") if file else None
+        return values if isinstance(values, dict) else {}
+
+    def write_measured(self, values: Mapping[str, Mapping[str, float]]) -> None:
+        """Replace ``measures.json``."""
+        write_json(self.measures, {"schema": SCHEMA, "values": values})
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Replace ``result.json``."""
@@ -164,7 +179,7 @@ def no_collection() -> Iterator[None]:
 
 
 def read_runs(places: Iterable[Path | RunFolder]) -> tuple[list[tuple[Path, dict[str, Any]]], list[Path]]:
-    """As ``read_results``, each result with the folder of its run.
+    """As ``read_results``, each result with the folder of its run, and with what was measured of it, ``measures``.
 
     A ``RunFolder`` among the places is read as it is, and passed over where it has no result.
 
@@ -184,6 +199,8 @@ def read_runs(places: Iterable[Path | RunFolder]) -> tuple[list[tuple[Path, dict
             if result is None or not {"id", "status", "config"} <= result.keys():
                 damaged.append(folder / "result.json")
             else:
+                if measured := RunFolder(folder).measured():
+                    result["measures"] = measured
                 found.append((folder, result))
     return found, damaged
 

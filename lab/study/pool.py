@@ -11,7 +11,7 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import forkserver, resource_tracker
@@ -71,6 +71,8 @@ class Pool:
     """The environment variables in which the workers differ: their GPU."""
     stop_on_error: bool = False
     """Whether nothing new starts after a failure."""
+    told: Callable[[Collection[int]], None] = lambda ended: None
+    """Hears each time of the jobs that have ended, by their numbers."""
     workers: list[Worker] = field(default_factory=list)
     signal_number: int | None = None
 
@@ -97,6 +99,7 @@ class Pool:
                     self.workers.remove(worker)
                     free.append(worker.slot)
                     ended[worker.index] = worker.ended or _died(worker)
+                    self.told(ended)
         if self.signal_number is not None:
             saved = sum(end.error.runs for end in ended.values() if isinstance(end.error, StoppedError))
             raise Stopped(_in_words(saved), self.signal_number)

@@ -57,6 +57,7 @@ LINES = [
     ("lab profile norm=r", group("norm", "r")),
     ("lab profile --op", ["--operators"]),
     ("lab doctor --format ", ["json", "text"]),
+    ("lab measure abc --only len", ["lengths"]),
     ("lab presets gem", ["gemma1", "gemma2", "gemma3"]),
     ("lab presets --format ", ["json", "markdown", "text"]),
     ("lab data l", ["list"]),

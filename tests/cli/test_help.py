@@ -17,7 +17,8 @@ from lab.paths import conf_dir
 def test_help_lists_commands_and_every_choice(argv, run):
     status, out, err = run(*argv)
     assert (status, err) == (0, "")
-    assert {"train", "table", "explain", "kv", "generate", "eval", "probe", "profile", "doctor"} <= set(listing())
+    known = {"train", "table", "explain", "kv", "generate", "eval", "probe", "measure", "profile", "doctor"}
+    assert known <= set(listing())
     for command, text in listing().items():
         assert f"  {command} " in out
         assert text.endswith(".")

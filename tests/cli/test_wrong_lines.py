@@ -147,6 +147,8 @@ ELSEWHERE = [
     ("explain-option", "explain --fromat json", 2, ["'--fromat'", "did you mean '--format'?"]),
     ("eval-run", "eval nope", 1, ["run 'nope' is not there"]),
     ("eval-positions", "eval nope --positions 0", 2, ["--positions '0' must be at least 1"]),
+    ("measure-run", "measure nope", 1, ["lab measure: run 'nope' is not there"]),
+    ("measure-name", "measure nope --only lenghts", 2, ["--only 'lenghts'", "did you mean 'lengths'?"]),
     ("completion", "-sc install=fish", 2, ["'install=fish'", "install=bash"]),
 ]
 

@@ -3,8 +3,9 @@ import json
 import pytest
 
 from lab import probe
-from lab.commands.probe import held_out, main
+from lab.commands.probe import main
 from lab.errors import LabError
+from lab.measure.probes import held_out
 from lab.training.load import find_run, load_model
 
 pytestmark = pytest.mark.slow
