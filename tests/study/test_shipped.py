@@ -13,6 +13,13 @@ SHIPPED = sorted(path.stem for path in (conf_dir() / "study").glob("*.yaml"))
 
 COUNTS = {
     "glu": {"smoke": (8, 7, 16), "laptop": (8, 7, 64), "gpu": (8, 7, 88)},
+    "narang-ffn": {
+        "smoke": (12, 11, 24),
+        "laptop": (9, 8, 45),
+        "night": (12, 11, 60),
+        "gpu": (12, 11, 96),
+        "paper": (12, 11, 60),
+    },
     "norms": {"smoke": (5, 4, 10), "laptop": (5, 4, 25), "gpu": (5, 4, 40)},
     "parts": {"smoke": (7, 6, 14)},
     "stability": {"smoke": (4, 3, 8), "laptop": (4, 3, 60), "gpu": (4, 3, 72)},
@@ -57,8 +64,8 @@ def test_words_of_the_command_line_change_the_study():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "study=NAME is missing: one of glu, norms, parts, stability"),
-        (["study=norm"], r"study 'norm' is not one of glu, norms, parts, stability; did you mean 'norms'"),
+        ([], f"study=NAME is missing: one of {', '.join(SHIPPED)}"),
+        (["study=norm"], f"study 'norm' is not one of {', '.join(SHIPPED)}; did you mean 'norms'"),
         (["study=norms,glu"], "study=NAME is missing"),
         (["study=norms", "seed=1,2"], "seed=1,2 has several values: a study says itself what its runs differ in"),
         (["study=norms", "tier=laptpo"], "tier 'laptpo' is not one of smoke, laptop, gpu; did you mean 'laptop'"),
@@ -81,6 +88,6 @@ def test_a_study_of_the_users_own(tmp_path):
     one, _ = compose_study(["study=mine"], config_dir=str(tmp_path))
     assert [arm.overrides for arm in arms(one)] == [("norm=dyt",), ("norm=none",)]
     with pytest.raises(
-        ConfigError, match="study 'mien' is not one of glu, mine, norms, parts, stability; did you mean"
+        ConfigError, match=f"study 'mien' is not one of {', '.join(sorted([*SHIPPED, 'mine']))}; did you mean"
     ):
         compose_study(["study=mien"], config_dir=str(tmp_path))
