@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+STUDIES := $(basename $(notdir $(wildcard conf/study/*.yaml)))
+TIER ?= smoke
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
@@ -26,6 +28,18 @@ $(INSTALLED): pyproject.toml constraints.txt
 quickstart: install  ## install, train two small variants on real prose, print their table
 	$(BIN)/lab train -m norm=layernorm,rmsnorm train.steps=150
 	$(BIN)/lab table
+
+.PHONY: repro
+repro: $(addprefix repro-,$(STUDIES))  ## every study, one after another: make repro TIER=smoke|laptop|night
+
+.PHONY: $(addprefix repro-,$(STUDIES))
+$(addprefix repro-,$(STUDIES)): repro-%: install
+	$(BIN)/lab train study=$* tier=$(TIER)
+	$(BIN)/lab table $*
+
+.PHONY: help-repro
+help-repro:  ## the studies that repro-NAME knows: make repro-narang-ffn TIER=laptop
+	@echo $(STUDIES)
 
 .PHONY: test
 test: install  ## the fast tests, under 90 seconds
