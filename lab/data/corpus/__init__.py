@@ -8,6 +8,7 @@ from functools import cached_property
 
 from lab.component import Component, check_number
 from lab.data.ngrams import Ngrams
+from lab.data.wheel import Wheel
 
 SPLITS = ("train", "val", "test")
 """The names of the splits, in the order in which they are hashed and stored."""
@@ -78,6 +79,8 @@ class CorpusFacts:
     """Where the text comes from."""
     package: str | None = None
     """The installed distribution that holds the text, if one does."""
+    wheels: tuple[Wheel, ...] = ()
+    """The pinned files that the text is read from, which lie in the cache once they were fetched."""
 
 
 @dataclass(frozen=True, kw_only=True)
