@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lab.report.claims_grid import pair_said, published_said
 from lab.report.comparison import Comparison
 from lab.report.effects import UNDECLARED, Effect, Effects
+from lab.report.metric import unit
 from lab.report.settings import IGNORED
 from lab.report.variants import Variant, choice, config_of
 from lab.runs.identity import without
@@ -30,8 +32,9 @@ class Published:
 
     @property
     def text(self) -> str:
-        """The figure, with its mark."""
-        return f"{self.delta:+.3f}{self.claim.mark}"
+        """The figure, with its unit where it is not nats, and its mark."""
+        said = {"published_unit": self.claim.unit, "told": self.claim.read in SECOND_HAND}
+        return published_said(said, {"published": self.delta})
 
     @property
     def data(self) -> dict[str, Any]:
@@ -44,6 +47,7 @@ class Published:
             "source": claim.source,
             "scale": claim.setup,
             "delta": self.delta,
+            "published": self.text,
             "told": claim.read in SECOND_HAND,
             "measured": {
                 "mean": self.measured.mean,
@@ -69,29 +73,75 @@ class Published:
 
 
 def with_claims(made: Comparison) -> Comparison:
-    """The comparison with two columns more and the lines below them, where a claim is about one of its rows."""
-    said = published(made.effects, made.variants, made.variants[0]) if made.effects else []
-    if not said:
+    """The comparison with two columns more and the lines below them, where a claim is about one of its rows.
+
+    A claim that a study names itself comes first, and is not told a second time of a row that has it.
+    """
+    own = list(_of_rows(made))
+    known = {(each["variant"], each["claim"]) for each in own}
+    found = published(made.effects, made.variants, made.variants[0]) if made.effects else []
+    said = [each for each in found if (each.label, each.claim.id) not in known]
+    if not said and not made.judged:
         return made
-    first = {each.label: each for each in reversed(said)}
+    cells = [(each["variant"], each["text"], each["verdict"]) for each in own]
+    cells += [(each.label, each.text, each.verdict) for each in said]
+    first = {label: (text, verdict) for label, text, verdict in reversed(cells)}
     columns = {
-        "published Δ": {label: each.text for label, each in first.items()},
-        "claim": {label: each.verdict or "no claim" for label, each in first.items()},
+        "published Δ": {label: text for label, (text, _) in first.items()},
+        "claim": {label: verdict or "no claim" for label, (_, verdict) in first.items()},
     }
     lines = tuple(each.line for each in said)
-    return replace(made, published=columns, claims=tuple(each.data for each in said), lines=(*made.lines, *lines))
+    claims = (*(each.data for each in said), *(line for one in made.judged for line in _flat(one)))
+    return replace(made, published=columns if first else {}, claims=claims, lines=(*made.lines, *lines))
+
+
+def _of_rows(made: Comparison) -> Iterator[dict[str, Any]]:
+    """Of the claims that a study names, the pairs that are rows of the table; differences as the row's."""
+    base = made.variants[0].label
+    for one in made.judged:
+        for pair in one["pairs"]:
+            if made.effects is None or one["metric"] != made.effects.metric or base not in pair["arms"]:
+                continue
+            better, worse = pair["arms"]
+            sign = -1 if better == base else 1
+            delta = None if pair["published"] is None else sign * pair["published"]
+            yield {
+                "variant": worse if better == base else better,
+                "claim": one["claim"],
+                "text": published_said(one, {"published": delta}),
+                "verdict": pair["verdict"],
+            }
+
+
+def _flat(one: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The pairs of a claim that a study names, in the keys of those that a table finds by itself."""
+    common = {key: one[key] for key in ("claim", "statement", "source", "told", "caveat", "metric", "unit")}
+    for pair in one["pairs"]:
+        yield {
+            **common,
+            "variant": pair_said(one, pair),
+            "scale": one["setup"],
+            "delta": pair["published"],
+            "published": published_said(one, pair),
+            "measured": {key: pair[key] for key in ("mean", "interval", "p", "mde", "n")},
+            "verdict": pair["verdict"],
+            "overall": one["verdict"],
+        }
 
 
 def published(found: Effects, variants: Sequence[Variant], baseline: Variant) -> list[Published]:
-    """The claims about rows that differ from the baseline in one choice and in nothing else, in the rows' order."""
+    """The claims about rows that differ from the baseline in one choice and in nothing else, in the rows' order.
+
+    Figures that go with no claim are told of a row only where there is none about it, and once.
+    """
     by_label = {variant.label: variant for variant in variants}
     theirs = _config(baseline)
-    return [
-        each
-        for row in found.rows
-        if row.is_paired and row.label in by_label and row.verdict != UNDECLARED
-        for each in _of(row, found, by_label[row.label], baseline, theirs)
-    ]
+    said: list[Published] = []
+    for row in found.rows:
+        if row.is_paired and row.label in by_label and row.verdict != UNDECLARED:
+            every = list(_of(row, found, by_label[row.label], baseline, theirs))
+            said += [each for each in every if each.verdict] or every[:1]
+    return said
 
 
 def _of(
@@ -106,15 +156,17 @@ def _of(
         if claim.metric != found.metric or delta is None:
             continue
         side = claim.about({group: names[0]}, {group: names[1]})
-        measured = _measured(row, found)
-        verdict = judge(claim, measured, side=side, published=delta) if side else ""
+        same = claim.unit == unit(found.metric)
+        measured = _measured(row, found, any_margin=same)
+        judged = judge(claim, measured, side=side, published=delta if same else None) if side is not None else ""
         yield Published(
-            label=row.label, claim=claim, delta=delta, verdict=verdict, measured=measured, seeds=row.ended
+            label=row.label, claim=claim, delta=delta, verdict=judged, measured=measured, seeds=row.ended
         )
 
 
-def _measured(row: Effect, found: Effects) -> Measured:
-    equal = row.equivalence
+def _measured(row: Effect, found: Effects, *, any_margin: bool) -> Measured:
+    """What the row came to; a margin that nobody declared counts only beside a published difference in our unit."""
+    equal = row.equivalence if any_margin or found.stats.margin is not None else None
     return Measured(
         complete=not found.missing,
         baseline_diverged=found.baseline_diverged,

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from lab.commands._family import family_of
+from lab.commands._judged import judged
 from lab.errors import ConfigError
 from lab.report.comparison import Comparison, compare, labelled, pick, setting
 from lab.report.lr_table import LR
+from lab.report.metric import is_of_grid
 from lab.report.variants import Record, Variant, replicate, variants
 from lab.runs.store import RunFolder, read_runs
 from lab.study.manifest import Manifest
@@ -38,6 +40,8 @@ class Found:
     """The one study that was named, where it declares its arms."""
     fresh: frozenset[str] | None = None
     """Ids of runs on seeds that chose no learning rate; None: no study that was named chose one."""
+    tuning: dict[str, list[Record]] = field(default_factory=dict)
+    """By arm, of that study's runs that only chose a learning rate, where its claims are about them."""
     results: frozenset[str] | None = None
     """Ids of all runs that have a result, of a study that was stored; None: the runs' folders tell."""
 
@@ -73,6 +77,7 @@ def find(paths: Sequence[Path], *, tuning: bool = False) -> Found:
     if found.studies and len(manifests) == 1 and manifests[0].declared:
         found.arms = {entry.folder.path: entry.cell.arm for entry in manifests[0].runs}
         found.manifest = None if tuning else manifests[0]
+        found.tuning = {} if tuning else _tuning(manifests[0])
     return found
 
 
@@ -100,11 +105,36 @@ def comparison(
             rows = [row for row in rows if row.records]
         rows = labelled(rows, by) if by else rows
         base = pick(rows, baseline) if baseline else None
-        return compare(rows, baseline=base, **_declared(found, exploratory=bool(chosen), rows=rows))
+        declared = _declared(found, exploratory=bool(chosen), rows=rows)
+        made = compare(rows, baseline=base, **declared)
+        return made if chosen else replace(made, judged=_judged(found, rows))
     rows = _by_rate(found, records) if found.arms else variants(records, in_order=found.studies)
     rows = labelled(rows, by) if by else rows
     made = compare(rows, baseline=pick(rows, baseline) if baseline else None, missing=found.missing)
     return replace(made, fresh=found.fresh)
+
+
+def _tuning(manifest: Manifest) -> dict[str, list[Record]]:
+    """The runs of each arm that chose its learning rate, if a claim is about them."""
+    declared = manifest.declared or {}
+    if not any(is_of_grid(one.get("metric") or "") for one in declared.get("published") or ()):
+        return {}
+    entries = {entry.folder.path: entry for entry in manifest.runs if entry.cell.role == "tune"}
+    read, _ = read_runs([entry.folder for entry in entries.values()])
+    found: dict[str, list[Record]] = {}
+    for folder, record in read:
+        found.setdefault(entries[folder].cell.arm, []).append(record)
+    return found
+
+
+def _judged(found: Found, rows: Sequence[Variant]) -> tuple[dict[str, Any], ...]:
+    """What the study's runs say of the claims that it names."""
+    manifest = found.manifest
+    assert manifest is not None
+    missing = [*_lacking(manifest, found.results)]
+    runs = {row.label: row.records for row in rows}
+    verdicts = judged(manifest.declared or {}, runs, tuning=found.tuning, missing=missing)
+    return tuple(one.data for one in verdicts)
 
 
 def _by_rate(found: Found, records: Sequence[Record]) -> list[Variant]:

@@ -9,8 +9,9 @@ from typing import Any
 from lab.commands._claims import with_claims
 from lab.commands._compared import Found, comparison, find
 from lab.commands._parser import Parser
-from lab.commands._stored import add_stored, load
 from lab.commands._stored import found as found_stored
+from lab.commands._stored import load
+from lab.commands._stored_files import add_stored
 from lab.errors import ConfigError, LabError
 from lab.files import write_atomically
 from lab.paths import runs_dir
@@ -99,7 +100,7 @@ def _page(
         variants=compared.variants,
         # Claims have a section of their own: their lines need not stand below the table too.
         grids=[
-            table(replace(compared, lines=plain.lines)),
+            table(replace(compared, lines=plain.lines, judged=())),
             stability(compared.variants),
             *([rates] if rates else []),
         ],

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lab.errors import ConfigError
+from lab.report.claims_grid import claim_lines
 from lab.report.combined import Combination, Combined
 from lab.report.effects import Effects, Stats, effects
 from lab.report.grid import strict
@@ -34,6 +35,8 @@ class Comparison:
     """Cells beside the effects by the row's label, by header: published figures and what is said of them."""
     claims: tuple[Mapping[str, Any], ...] = ()
     """The same as numbers and words, for JSON."""
+    judged: tuple[Mapping[str, Any], ...] = ()
+    """The claims that a study names itself, each with its pairs, as ``lab.report.claims_grid`` takes them."""
 
     @property
     def records(self) -> list[Record]:
@@ -45,7 +48,8 @@ class Comparison:
         found = footer(self.records, self.rows)
         if self.effects is None:
             return found
-        return [*found, *(line.split("; ") for line in (*self.effects.footer, *self.lines))]
+        lines = [line.split("; ") for line in (*self.effects.footer, *self.lines)]
+        return [*found, *lines, *claim_lines(self.judged)]
 
     def data(self) -> dict[str, Any]:
         """All numbers, finite or null."""
@@ -53,6 +57,7 @@ class Comparison:
             "rows": [asdict(row) for row in self.rows],
             "effects": None if self.effects is None else _effects(self.effects),
             "claims": list(self.claims),
+            "published": list(self.judged),
             "reasons": reasons(self.records),
             "warnings": warnings(self.records, self.rows),
         }

@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lab.report.claims_grid import claims_grid
 from lab.report.comparison import Comparison
 from lab.report.effects import Effect, Effects
 from lab.report.further import further
 from lab.report.grid import NONE, Column, Grid, Later, LaterRecords
 from lab.report.notes import reasons, si, warnings
 from lab.report.rows import Row
+from lab.stats.contrast import ALPHA
 
 
 def table(comparison: Comparison) -> Grid:
@@ -36,7 +38,7 @@ def table(comparison: Comparison) -> Grid:
         title="Losses and costs",
         columns=columns,
         rows=list(zip(*bodies, strict=True)),
-        below=[*contrasts(found), more],
+        below=[*contrasts(found), *claims_grid(comparison.judged, found.stats.alpha if found else ALPHA), more],
         notes=notes,
         data=Later(lambda: {**comparison.data(), **numbers()}),
         per_seed=LaterRecords(lambda: _per_seed(comparison, by_seed())),

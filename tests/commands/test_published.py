@@ -69,7 +69,7 @@ def test_the_report_tells_both_scales_and_what_was_measured():
     relu, swiglu = arm("relu", [0] * 5, activation=RELU), arm("<swiglu>", GAINS)
     text = claim_list([each.data for each in found(swiglu, relu)], [*relu.records, *swiglu.records])
     for said in (
-        "gated feed-forward branches reach a lower loss",
+        "a gated feed-forward branch ends below ReLU",
         "Published: Narang et al. 2021, arXiv:2102.11972, Table 1: 223M parameters",
         "Here: 1.31M parameters, decoder-only language model, sotu, 1.23M tokens a run",
         "&lt;swiglu&gt;",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lab.report.claims_grid import number_said
 from lab.report.notes import si
 from lab.report.page import parts
 from lab.report.rows import within
@@ -21,9 +22,9 @@ def claim_list(claims: Sequence[Mapping[str, Any]], records: Sequence[Record]) -
     if not claims:
         return f"<p>{NO_CLAIMS}</p>"
     ours = scale(records)
-    by_id: dict[str, list[Mapping[str, Any]]] = {}
+    by_id: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for one in claims:
-        by_id.setdefault(str(one["claim"]), []).append(one)
+        by_id.setdefault((str(one["claim"]), str(one.get("metric"))), []).append(one)
     told = '<p class="unit">A verdict is about the scale of these runs alone, not about the paper\'s.</p>'
     return told + "".join(_claim(group, ours) for group in by_id.values())
 
@@ -61,19 +62,22 @@ def _span(values: Sequence[float]) -> str:
 
 def _claim(group: Sequence[Mapping[str, Any]], ours: str) -> str:
     first = group[0]
-    heads = ("row", "published Δ", "measured Δ", "seeds", "p Holm", "verdict")
+    heads = ("row or pair", "published Δ", "measured Δ", "seeds", "p Holm", "MDE", "verdict")
     rows = [
         (
             one["variant"],
-            f"{one['delta']:+.3f}{'†' if one.get('told') else ''}",
+            one["published"],
             _measured(one.get("measured") or {}),
             (one.get("measured") or {}).get("n") or "–",
             _p((one.get("measured") or {}).get("p")),
-            one.get("verdict") or "figures alone, no claim",
+            _mde((one.get("measured") or {}).get("mde")),
+            one.get("verdict") or ("no verdict" if one.get("metric") else "figures alone, no claim"),
         )
         for one in group
     ]
     facts = {"Published": f"{first['source']}: {first['scale']}", "Here": ours, "Caveat": first.get("caveat")}
+    own = {"Verdict": first.get("overall"), "Measured": first.get("metric")}
+    facts = own | facts if first.get("metric") else facts
     lines = "".join(f"<p>{name}: {parts.said(text)}</p>" for name, text in facts.items() if text)
     dagger = '<p class="unit">† told by others, not read in the paper</p>' if first.get("told") else ""
     return (
@@ -86,7 +90,12 @@ def _measured(found: Mapping[str, Any]) -> str:
     if found.get("mean") is None:
         return "–"
     interval = found.get("interval")
-    return f"{found['mean']:+.3f}" + (f" [{interval[0]:+.3f}, {interval[1]:+.3f}]" if interval else "")
+    said = number_said(found["mean"])
+    return said + (f" [{number_said(interval[0])}, {number_said(interval[1])}]" if interval else "")
+
+
+def _mde(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
 
 
 def _p(value: float | None) -> str:
