@@ -6,16 +6,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lab.commands._compared import SHARED, Found
-from lab.commands._parser import Parser
-from lab.commands._runs import AnyOf
+from lab.commands._compared import SHARED, Found, comparison
+from lab.commands._stored_files import places, stems
 from lab.errors import LabError, did_you_mean
 from lab.figure import Run
-from lab.paths import reproductions_dir
 from lab.report import stored, thinned
-from lab.report.stored import Stored, StoredRun
+from lab.report.stored import Stored, StoredRun, rounded
+from lab.report.variants import Record
 from lab.runs.attempts import attempts
 from lab.runs.metrics import read_lines
+from lab.runs.store import read_runs
 from lab.study.cell import Cell
 from lab.study.manifest import Entry, Manifest
 from lab.study.state import ENDED
@@ -25,27 +25,6 @@ MACHINE = ("processor", "cores", "gpu", "platform")
 
 SAID = ("lab", "python", "torch")
 """Versions that the environment has beside its packages."""
-
-
-def add_stored(parser: Parser) -> None:
-    """The option that names a stored study."""
-    parser.add_argument(
-        "--stored",
-        metavar="STEM",
-        choices=None if Parser.completing is None else AnyOf(stems()),
-        help="a study as it was stored, by the name of its file in docs/reproductions or by its path, in place of "
-        "runs: nothing is trained and no run folder is read",
-    )
-
-
-def places() -> list[Path]:
-    """Folders in which stored studies are looked for: the shipped one, and of an installed lab the one at hand."""
-    return list(dict.fromkeys([reproductions_dir(), Path("docs") / "reproductions"]))
-
-
-def stems() -> list[str]:
-    """All that are there."""
-    return sorted({path.stem for place in places() for path in place.glob("*.json")})
 
 
 def load(word: str) -> Stored:
@@ -75,10 +54,18 @@ def found(kept: Stored, *, tuning: bool = False) -> Found:
         folders=[entries[run.id].folder.path for run in runs],
         arms={entry.folder.path: entry.cell.arm for entry in manifest.runs},
         missing=list(_lacking(kept)),
+        tuning={} if tuning else _by_arm(run for run in kept.runs if run.role == "tune"),
         manifest=None if tuning else manifest,
         fresh=_fresh(kept),
         results=frozenset(entries),
     )
+
+
+def _by_arm(runs: Iterable[StoredRun]) -> dict[str, list[Record]]:
+    by_arm: dict[str, list[Record]] = {}
+    for run in runs:
+        by_arm.setdefault(run.arm, []).append(run.result)
+    return by_arm
 
 
 def drawn(kept: Stored, *, tuning: bool = False) -> list[Run]:
@@ -121,7 +108,7 @@ def _lacking(kept: Stored) -> Iterator[str]:
 
 
 def gather(manifest: Manifest, *, incomplete: bool) -> Stored:
-    """What is to be stored of a study whose runs have ended, without verdicts.
+    """What is to be stored of a study whose runs have ended.
 
     Args:
         manifest: of a study that is declared.
@@ -132,8 +119,9 @@ def gather(manifest: Manifest, *, incomplete: bool) -> Stored:
     """
     if manifest.declared is None:
         raise LabError(f"{manifest.label} is a sweep: only what a study file declares is stored")
-    results = [(entry, result) for entry in manifest.runs if (result := entry.folder.result()) is not None]
-    ended = [(entry, result) for entry, result in results if result["status"] in ENDED]
+    entries = {entry.folder.path: entry for entry in manifest.runs}
+    results, _ = read_runs([entry.folder for entry in manifest.runs])
+    ended = [(entries[folder], result) for folder, result in results if result["status"] in ENDED]
     if len(ended) < manifest.expected and not incomplete:
         raise LabError(
             f"{manifest.label} is not complete: {manifest.expected - len(ended)} of {manifest.expected} runs have "
@@ -143,7 +131,7 @@ def gather(manifest: Manifest, *, incomplete: bool) -> Stored:
         raise LabError(f"{manifest.label} has no run that ended")
     environments = [_environment(entry) for entry, _ in ended]
     commits = {str(commit) for _, result in ended if (commit := (result.get("env") or {}).get("commit"))}
-    return Stored(
+    kept = Stored(
         study=manifest.name,
         tier=manifest.declared.get("tier"),
         hash=manifest.hash,
@@ -161,6 +149,18 @@ def gather(manifest: Manifest, *, incomplete: bool) -> Stored:
         claims=[],
         runs=_runs(ended),
     ).settled()
+    return kept.judged(verdicts(kept))
+
+
+def again(kept: Stored) -> Stored:
+    """A stored study, judged anew."""
+    return kept.judged(verdicts(kept))
+
+
+def verdicts(kept: Stored) -> list[dict[str, Any]]:
+    """What is to be said of the claims that the study names, of nothing but what is stored, to the digits kept."""
+    said: list[dict[str, Any]] = rounded(list(comparison(found(kept)).judged))
+    return said
 
 
 def _runs(ended: list[tuple[Entry, dict[str, Any]]]) -> list[StoredRun]:

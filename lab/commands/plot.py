@@ -1,6 +1,5 @@
 """Draw figures of runs, and of what a configuration comes to, as PNG, SVG or PDF."""
 
-import io
 import sys
 from argparse import Namespace, RawDescriptionHelpFormatter
 from contextlib import suppress
@@ -10,25 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.commands._parser import Parser
+from lab.commands._picture import FORMATS, picture
 from lab.commands._runs import add_run
-from lab.commands._stored import add_stored
+from lab.commands._stored_files import add_stored
 from lab.errors import ConfigError, LabError
 from lab.figure import NEEDS, Choice, Run, listing
-from lab.figure._style import STYLES, context
+from lab.figure._style import STYLES
 from lab.files import write_atomically
 from lab.paths import runs_dir
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from lab.report.comparison import Comparison
-
-FORMATS: dict[str, dict[str, Any]] = {
-    ".png": {"Software": None},
-    ".svg": {"Date": None, "Creator": None},
-    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
-"""Suffix to the metadata that would make each file another one."""
 
 LEAST_OF_AN_ID = 6
 """Characters by which a run is named; fewer are the beginning of something else."""
@@ -111,13 +102,9 @@ def _write(kind: Any, options: Namespace) -> None:
     Raises:
         LabError: it cannot be drawn, or not written.
     """
-    suffix = options.output.suffix.lower()
-    with context(options.style):
-        figure: Figure = kind.draw(options)
-        data = io.BytesIO()
-        figure.savefig(data, format=suffix[1:], metadata=FORMATS[suffix])
+    data = picture(kind, options, options.output.suffix.lower())
     try:
-        write_atomically(options.output, data.getvalue())
+        write_atomically(options.output, data)
     except OSError as error:
         raise LabError(f"{options.output}: cannot be written ({error.strerror})") from error
     print(options.output)

@@ -1,13 +1,14 @@
-"""Keep a finished study: its results and thinned curves in one small file."""
+"""Keep a finished study: results, curves and verdicts in one small file, and a page with tables and figures."""
 
 from pathlib import Path
 
 from lab.commands._parser import Parser
 from lab.commands._runs import AnyOf
-from lab.commands._stored import gather
+from lab.commands._stored import again, gather, load
+from lab.commands._stored_files import add_stored, written_dir
+from lab.commands._stored_page import SHOWS, made
 from lab.errors import LabError
 from lab.files import write_atomically
-from lab.paths import reproductions_dir
 from lab.study.manifest import find, manifests
 
 
@@ -17,16 +18,27 @@ def main(argv: list[str]) -> int:
     Raises:
         LabError: there is no such study, it lacks runs, or the files cannot be written.
     """
-    options = _parser().parse_args(argv)
-    kept = gather(find(options.study), incomplete=options.incomplete)
-    folder: Path = options.to or reproductions_dir()
-    file = folder / f"{kept.stem}.json"
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if (options.study is None) == (options.stored is None):
+        parser.error("name a study, or with --stored one that was stored")
+    if options.stored is None:
+        kept = gather(find(options.study), incomplete=options.incomplete)
+    else:
+        kept = again(load(options.stored))
+    text, pictures = made(kept)
+    folder: Path = options.to or written_dir()
+    files = {f"{kept.stem}.json": kept.text().encode(), f"{kept.stem}.md": text.encode(), **pictures}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, kept.text().encode())
+        for old in {*folder.glob(f"{kept.stem}-*.svg")} - {folder / name for name in files}:
+            if old.name in {f"{kept.stem}-{kind}.svg" for kind in SHOWS}:
+                old.unlink()
+        for name, data in files.items():
+            write_atomically(folder / name, data)
+            print(folder / name)
     except OSError as error:
-        raise LabError(f"{file}: cannot be written ({error.strerror}); --to names another folder") from error
-    print(file)
+        raise LabError(f"{folder}: cannot be written ({error.strerror}); --to names another folder") from error
     return 0
 
 
@@ -36,9 +48,11 @@ def _parser() -> Parser:
     parser.add_argument(
         "study",
         metavar="STUDY",
+        nargs="?",
         choices=labels,
         help="a study whose runs have ended: its name, the beginning of it, or its folder",
     )
+    add_stored(parser, "judge and write anew a study that was stored, by its name or path, without its runs")
     parser.add_argument("--to", metavar="DIR", type=Path, help="where to (default: docs/reproductions)")
     parser.add_argument(
         "--incomplete",

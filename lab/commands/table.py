@@ -9,8 +9,9 @@ from typing import Any
 from lab.commands._claims import with_claims
 from lab.commands._compared import Found, comparison, find
 from lab.commands._parser import Parser
-from lab.commands._stored import add_stored, load
 from lab.commands._stored import found as found_stored
+from lab.commands._stored import load
+from lab.commands._stored_files import add_stored
 from lab.commands._throughput import Asked, measure_variants
 from lab.errors import ConfigError
 from lab.paths import runs_dir

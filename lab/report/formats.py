@@ -51,14 +51,14 @@ def markdown(grid: Grid) -> str:
     """A pipe table as GitHub reads it; what could be markup is escaped."""
 
     def line(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(map(_marked, cells))} |"
+        return f"| {' | '.join(map(marked, cells))} |"
 
     lines: list[str] = []
     for block in grid.blocks:
         rule = "|".join(" :-- " if column.left else " --: " for column in block.columns)
-        lines += [*([""] if lines else []), f"**{_marked(block.title)}**", ""]
+        lines += [*([""] if lines else []), f"**{marked(block.title)}**", ""]
         lines += [line([_flat(c.header) for c in block.columns]), f"|{rule}|", *map(line, block.rows)]
-    return "\n".join([*lines, *(part for note in grid.notes for part in ("", _marked(note)))])
+    return "\n".join([*lines, *(part for note in grid.notes for part in ("", marked(note)))])
 
 
 def latex(grid: Grid) -> str:
@@ -164,5 +164,6 @@ def _flat(header: str) -> str:
     return re.sub(r"/\n", "/", header).replace("\n", " ").strip()
 
 
-def _marked(words: str) -> str:
+def marked(words: str) -> str:
+    """Words as Markdown prints them, in one line."""
     return re.sub(r"([\\`*_\[\]<>|#~$&])", r"\\\1", words.replace("\n", " "))

@@ -5,6 +5,7 @@ numbers to seven digits, curves thinned to some hundred points with the spikes k
 stands once. Equal runs make equal files, byte for byte; nothing in it is of the time at which it was written.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -109,7 +110,8 @@ class Stored:
             {**_head(run), "result": without(result, common), "curve": run.curve}
             for run, result in zip(self.runs, results, strict=True)
         ]
-        return _set({"schema": SCHEMA, **rounded(plain), "shared": common, "runs": runs})
+        held = {"shared": common, "runs": runs}
+        return _set({"schema": SCHEMA, **rounded(plain), "digest": digest(held), **held})
 
     def settled(self) -> "Stored":
         """As it is read again from its file, to the digits that are kept."""
@@ -117,7 +119,7 @@ class Stored:
 
     def judged(self, claims: Sequence[Values]) -> "Stored":
         """With verdicts."""
-        return replace(self, claims=rounded(list(claims)))
+        return replace(self, claims=list(claims))
 
 
 def stem(study: str, tier: str | None) -> str:
@@ -125,15 +127,22 @@ def stem(study: str, tier: str | None) -> str:
     return study if tier in UNTIERED else f"{study}-{tier}"
 
 
+def digest(held: Values) -> str:
+    """Sixteen hex digits over the runs, by which a result that was changed by hand is found."""
+    return hashlib.sha256(_line(held).encode()).hexdigest()[:16]
+
+
 def read(path: Path) -> Stored:
     """A stored study.
 
     Raises:
-        LabError: the file cannot be read, or is something else.
+        LabError: the file cannot be read, is something else, or its runs are not those that were stored.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         if value.pop("schema") == SCHEMA:
+            if value["digest"] != digest({key: value[key] for key in ("shared", "runs")}):
+                raise LabError(f"{path}: its runs were changed after they were stored; lab store writes it anew")
             return _parsed(value)
     except OSError as error:
         raise LabError(f"{path}: cannot be read ({error.strerror})") from error
@@ -144,7 +153,8 @@ def read(path: Path) -> Stored:
 
 def _parsed(value: dict[str, Any]) -> Stored:
     common = value.pop("shared")
-    value.pop("schema", None)
+    for key in ("schema", "digest"):
+        value.pop(key, None)
     runs = [StoredRun(**run | {"result": merged(common, run["result"])}) for run in value.pop("runs")]
     return Stored(**value, runs=runs)
 

@@ -266,6 +266,14 @@ def claims() -> tuple[Claim, ...]:
     return tuple(map(claim, _shipped()))
 
 
+def topics() -> dict[str, list[str]]:
+    """The ids of the shipped claims by topic, which is the name of their file."""
+    found: dict[str, list[str]] = {}
+    for name, (path, _) in _shipped().items():
+        found.setdefault(path.partition(":")[0].removesuffix(".yaml"), []).append(name)
+    return found
+
+
 def claims_of(group: str) -> tuple[Claim, ...]:
     """The shipped claims about the choices of a group; no others are decoded."""
     return tuple(claim(name) for name, (_, value) in _shipped().items() if value.get("group") == group)

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import os
 import platform
 import socket
 import statistics
@@ -210,6 +211,7 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "host": socket.gethostname(),
         "processor": processor(),
+        "cores": os.cpu_count(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "packages": {name: version(name) for name in PACKAGES},
     }

@@ -1,0 +1,118 @@
+"""The tables and figures of a stored study's page: which, by what the study asks and what its runs came to."""
+
+import math
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from lab.commands._claims import with_claims
+from lab.commands._compared import comparison
+from lab.commands._picture import picture, smaller
+from lab.commands._stored import drawn, found
+from lab.errors import LabError
+from lab.figure import Run
+from lab.figure._style import STYLES
+from lab.report import thinned
+from lab.report.grid import Grid
+from lab.report.lr_table import lr_sensitivity
+from lab.report.main_table import table
+from lab.report.measures_table import measures
+from lab.report.rows import within
+from lab.report.stability_table import stability
+from lab.report.stored import Stored
+from lab.report.stored_page import Picture, page
+
+LARGEST = 60_000
+"""Bytes of a figure that is kept beside a page."""
+
+UNSTABLE = ("spikes", "clipped_share", "layers")
+"""What numbers begin with that table B shows."""
+
+SHOWS = {
+    "effects": "Every difference from the baseline, a dot a seed, with the intervals of the family.",
+    "lr": "The final held-out loss by learning rate.",
+    "spikes": "Where the spikes of loss and gradient norm lie, a row a seed.",
+    "loss": "The loss over steps, seeds thin and means thick.",
+}
+"""Kinds of figures, and what each is."""
+
+
+def made(kept: Stored) -> tuple[str, dict[str, bytes]]:
+    """The page and its figures by file name."""
+    pictures = {f"{kept.stem}-{kind}.svg": (SHOWS[kind], svg) for kind, svg in _pictures(kept)}
+    text = page(
+        kept,
+        list(_grids(kept)),
+        [Picture(file, shows) for file, (shows, _) in pictures.items()],
+        found(kept).missing,
+    )
+    return text, {file: svg for file, (_, svg) in pictures.items()}
+
+
+def _grids(kept: Stored) -> Iterator[Grid]:
+    compared = with_claims(comparison(found(kept)))
+    yield table(replace(compared, judged=()))  # the page has a section for them
+    measured = measures(compared.variants)
+    if measured is not None:
+        yield measured
+    if _is_about_stability(kept):
+        yield stability(compared.variants)
+    if _has_rates(kept):
+        rates = comparison(found(kept, tuning=True))
+        yield lr_sensitivity(rates.variants, fresh=rates.fresh)
+
+
+def _is_about_stability(kept: Stored) -> bool:
+    """Whether it tests a claim on spikes, injects what makes them, or has runs that diverged."""
+    asked = [str(one.get("metric")) for one in kept.declared.get("published") or ()]
+    if any(name.split(".")[0] in UNSTABLE for name in asked):
+        return True
+    records = [run.result for run in kept.runs if run.role == "report"]
+    planted = any(within(record, "config", "data", "ngram_rate") for record in records)
+    return planted or any(record["status"] == "diverged" for record in records)
+
+
+def _has_rates(kept: Stored) -> bool:
+    arms: dict[str, set[Any]] = {}
+    for run in kept.runs:
+        arms.setdefault(run.arm, set()).add(within(run.result, "config", "optim", "lr"))
+    return any(len(rates) > 1 for rates in arms.values())
+
+
+def _pictures(kept: Stored) -> Iterator[tuple[str, bytes]]:
+    """The figures that can be drawn and are small."""
+    kinds = ["effects", *(["lr"] if _has_rates(kept) else []), *(["spikes"] if _is_about_stability(kept) else [])]
+    for kind in [*kinds, "loss"]:
+        options = Namespace(style=STYLES[0], smooth=1, first=0, in_order=True)
+        if kind == "effects":
+            options.comparison = comparison(found(kept))
+        else:
+            options.runs = drawn(kept, tuning=kind == "lr")
+        svg = _drawn(kind, options)
+        if svg is None:
+            continue
+        if len(svg) > LARGEST and kind == "loss":
+            options.runs = _coarser(options.runs, math.ceil(2 * len(svg) / LARGEST))
+            svg = _drawn(kind, options) or svg
+        if len(svg) <= LARGEST:
+            yield kind, svg
+
+
+def _drawn(kind: str, options: Namespace) -> bytes | None:
+    """The figure; None where it cannot be drawn, as with nothing to compare, or more variants than can be told."""
+    try:
+        return smaller(picture(import_module(f"lab.figure.{kind}"), options, ".svg"))
+    except LabError:
+        return None
+
+
+def _coarser(runs: Sequence[Run], every: int) -> list[Run]:
+    """With a part of the grid of their curves, the ends and the validations."""
+    lines = [list(run.lines or ()) for run in runs]
+    at = {*thinned.grid(lines)[::-every]}
+    return [
+        replace(run, lines=[line for line in own if line["step"] in at or "val_loss" in line or line is own[-1]])
+        for run, own in zip(runs, lines, strict=True)
+    ]
