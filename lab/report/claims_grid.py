@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lab.report.grid import NONE, Column, Grid
+from lab.report.notes import si
 
 SIGNS = {"lower": "<", "higher": ">", "flat": "="}
 """Between the two of a pair: how our number of the first stands to that of the second, if the claim holds."""
@@ -21,9 +22,9 @@ def claims_grid(judged: Sequence[Said], alpha: float = 0.05) -> list[Grid]:
     """
     if not judged:
         return []
-    heads = ["\nclaim", "\npair", "\nmetric", "\nmeasured", "published\nΔ", f"Δ\n[{100 * (1 - alpha):g}% family]"]
+    heads = ["\nclaim and pair", "\nmetric", "\nmeasured", "published\nΔ", f"Δ\n[{100 * (1 - alpha):g}% family]"]
     heads += ["\nn", "\np Holm", "\nMDE", "\nverdict"]
-    left = ("\nclaim", "\npair", "\nmetric", "\nverdict")
+    left = ("\nclaim and pair", "\nmetric", "\nverdict")
     return [
         Grid(
             title="Published claims",
@@ -36,10 +37,14 @@ def claims_grid(judged: Sequence[Said], alpha: float = 0.05) -> list[Grid]:
 def claim_lines(judged: Sequence[Said]) -> Iterator[list[str]]:
     """What is to be said of each claim below the table, in pieces between which one may break."""
     if judged:
-        yield [f"claims: verdicts are about {judged[0]['scale']}, not about the published scale", "Δ of a pair"]
+        yield [
+            f"claims: verdicts are about {judged[0]['scale']}, not about the published scale",
+            "Δ: the first less the second",
+        ]
     for one in judged:
         yield [
             f"{one['claim']}: {one['verdict'] or 'no verdict'}",
+            f"{one['metric']} of {one['seeds']} seeds" + ("" if one["mde"] is None else f", MDE {one['mde']:.2g}"),
             f"published: {one['setup']}",
             str(one["source"]),
             *([str(one["caveat"])] if one["caveat"] else []),
@@ -62,7 +67,9 @@ def published_said(one: Said, pair: Said) -> str:
 
 def number_said(value: float) -> str:
     """A difference, to three decimals or three digits."""
-    return f"{value:+.3f}" if 0.001 <= abs(value) < 100 or value == 0 else f"{value:+.3g}"
+    if 0.001 <= abs(value) < 100 or value == 0:
+        return f"{value:+.3f}"
+    return f"{'-' if value < 0 else '+'}{si(abs(value))}"
 
 
 def difference_said(pair: Said) -> str:
@@ -76,14 +83,13 @@ def difference_said(pair: Said) -> str:
 def _cells(one: Said, pair: Said) -> list[str]:
     p, mde = pair["p"], pair["mde"]
     return [
-        str(one["claim"]),
-        pair_said(one, pair),
+        f"{one['claim']}: {pair_said(one, pair)}",
         str(one["metric"]),
         " / ".join(pair["levels"]),
         published_said(one, pair),
         difference_said(pair),
         str(pair["n"]),
         NONE if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001",
-        NONE if mde is None else f"{mde:.3g}",
+        NONE if mde is None else si(mde),
         pair["verdict"] or NONE,
     ]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from lab.report.notes import si
 from lab.report.rows import number, within
 from lab.report.variants import Record, Variant, config_of, replicate, show
 from lab.stats.lr_sensitivity import sensitivity
@@ -122,9 +123,11 @@ def said(metric: str, found: Iterable[float | None], grid: Sequence[float] = ())
         return "diverged"
     mean = statistics.fmean(known)
     if metric != "first_diverging_lr":
-        return f"{mean:.4g}"
-    beyond = mean > math.log2(grid[-1]) + 1e-9
-    return f"> {show(grid[-1])}" if beyond else f"{2**mean:.3g}"
+        return si(mean) if abs(mean) >= 1000 else f"{mean:.4g}"
+    beyond = sum(value > math.log2(grid[-1]) + 1e-9 for value in known)
+    if beyond == len(known):
+        return f"> {show(grid[-1])}"
+    return f"{2**mean:.3g}" + (f" ({beyond} of {len(known)} > {show(grid[-1])})" if beyond else "")
 
 
 def grid_step(grid: Sequence[float]) -> float:

@@ -187,7 +187,7 @@ def welch_sum(
 def differences(variants: Sequence[Losses], baseline: Losses) -> Floats:
     """Paired differences, a row a variant and a column a seed; NaN where either side has no finite loss."""
     y0 = _numbers(baseline)
-    rows = np.array([_numbers(variant) for variant in variants]).reshape(-1, y0.size)
+    rows = np.array([_numbers(variant) for variant in variants]).reshape(len(variants), y0.size)
     both = np.isfinite(rows) & np.isfinite(y0)
     return np.asarray(np.where(both, rows, np.nan) - np.where(np.isfinite(y0), y0, np.nan), dtype=np.float64)
 

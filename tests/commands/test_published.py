@@ -1,10 +1,16 @@
 """Claims beside the rows of a table that they are about."""
 
+import dataclasses
+import json
+
 import pytest
 from report.records import LAYERNORM, record
 
-from lab.commands._claims import published
+from lab.commands._claims import published, with_claims
+from lab.report.comparison import compare
 from lab.report.effects import effects
+from lab.report.formats import FORMATS
+from lab.report.main_table import table
 from lab.report.page.claim_list import claim_list
 from lab.report.variants import Variant
 
@@ -80,3 +86,76 @@ def test_the_report_tells_both_scales_and_what_was_measured():
         assert said in text
     assert "<swiglu>" not in text
     assert "No row differs" in claim_list([], relu.records)
+
+
+JUDGED = {
+    "claim": "narang2021.glu-vs-relu",
+    "statement": "Gates help.",
+    "source": "Narang et al. 2021",
+    "setup": "223M parameters",
+    "told": True,
+    "caveat": None,
+    "published_unit": "nats",
+    "pairs_of_claim": 7,
+    "metric": "final_loss",
+    "unit": "nats",
+    "want": "lower",
+    "verdict": "replicated 1 of 2, inconclusive at this scale 1 on 2 of 7 pairs",
+    "kind": "replicated in part",
+    "seeds": 5,
+    "mde": 0.04,
+    "scale": "1.31M parameters",
+    "tier": "laptop",
+    "pairs": [
+        {
+            "better": "swiglu",
+            "worse": "relu",
+            "arms": ["gate", "relu"],
+            "published": -0.049,
+            "mean": -0.05,
+            "interval": [-0.06, -0.04],
+            "p": 0.0001,
+            "n": 5,
+            "mde": 0.04,
+            "diverged": [0, 0],
+            "levels": ["3.15", "3.2"],
+            "verdict": "replicated (sign)",
+        },
+    ],
+}
+"""A claim as a study has it."""
+
+
+def test_a_claim_that_a_study_names_is_told_once_and_in_the_order_of_the_row():
+    plain = compare([arm("gate", [0] * 5), arm("relu", [-d for d in GAINS], activation=RELU)])
+    made = with_claims(dataclasses.replace(plain, judged=(JUDGED,)))
+    assert made.published["published Δ"] == {"relu": "+0.049†"}, "the baseline is the better one here"
+    assert made.published["claim"] == {"relu": "replicated (sign)"}
+    assert [each["variant"] for each in made.claims if each["claim"] == JUDGED["claim"]] == ["gate < relu"]
+    text = FORMATS["text"](table(made))
+    for said in (
+        "narang2021.glu-vs-relu: gate < relu",
+        "3.15 / 3.2",
+        "-0.049†",
+        "-0.050 [-0.060, -0.040]",
+        "final_loss of 5 seeds, MDE 0.04",
+        "verdicts are about 1.31M parameters, not about the published scale",
+    ):
+        assert said in text
+    for form in ("markdown", "latex", "html"):
+        assert "replicated 1 of 2" in FORMATS[form](table(made))
+    assert json.loads(FORMATS["json"](table(made)))["published"][0]["pairs"][0]["mde"] == 0.04
+
+
+def test_the_report_tells_the_verdict_of_a_claim_over_its_pairs():
+    plain = compare([arm("gate", [0] * 5), arm("relu", [-d for d in GAINS], activation=RELU)])
+    made = with_claims(dataclasses.replace(plain, judged=(JUDGED,)))
+    text = claim_list(made.claims, made.records)
+    for said in (
+        "Verdict: replicated 1 of 2",
+        "Measured: final_loss",
+        "gate &lt; relu",
+        "-0.049†",
+        "told by others",
+    ):
+        assert said in text
