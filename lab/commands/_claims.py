@@ -7,10 +7,10 @@ from typing import Any
 from lab.report.claims_grid import pair_said, published_said
 from lab.report.comparison import Comparison
 from lab.report.effects import UNDECLARED, Effect, Effects
-from lab.report.metric import unit
 from lab.report.settings import IGNORED
 from lab.report.variants import Variant, choice, config_of
 from lab.runs.identity import without
+from lab.runs.units import unit
 from lab.study.claim_verdict import Measured, judge
 from lab.study.claims import SECOND_HAND, Claim, claims_of
 

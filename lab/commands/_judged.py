@@ -13,10 +13,11 @@ from typing import Any
 from lab.commands._family import family_of
 from lab.report.comparison import compare
 from lab.report.effects import Stats
-from lab.report.metric import is_loss, is_of_grid, of_arm, unit
+from lab.report.metric import is_of_grid, of_arm
 from lab.report.page.claim_list import scale
 from lab.report.pair_tests import PairTest, pair_tests
 from lab.report.variants import Record, Variant
+from lab.runs.units import unit
 from lab.stats.contrast import SEEDS_LEAST
 from lab.stats.equivalence import equivalence
 from lab.study.claim_verdict import Measured, judge, kind_of, summary
@@ -168,9 +169,7 @@ class _Study:
 def _of_claim(study: _Study, one: Published) -> ClaimVerdict:
     found = claim(one.claim)
     metric = one.metric or study.primary
-    want = None if one.want is None else Want(one.want)
-    if want is None:
-        want = Want.lower if is_loss(metric) and found.want is not Want.flat else found.want
+    want = one.wanted(found, metric)
     named = [(better, worse) for better, worse in found.pairs]
     pairs = [((a, b), (one.arms.get(a, a), one.arms.get(b, b))) for a, b in named]
     pairs = [(names, arms) for names, arms in pairs if {*arms} <= study.runs.keys() and arms[0] != arms[1]]
@@ -226,6 +225,9 @@ def _verdict(
     )
     side = {Want.lower: -1, Want.higher: 1, Want.flat: 0, None: None}[want]
     word = "" if side is None or not study.is_judged else judge(found, measured, side=side, published=same)
+    if word.startswith("diverged"):
+        lost = [f"{arm} {count}" for arm, count in zip(test.arms, test.diverged, strict=True) if count]
+        word += f" (runs: {', '.join(lost)})"
     return PairVerdict(
         better=names[0],
         worse=names[1],

@@ -31,9 +31,6 @@ UNTOUCHED = (
 )
 """Beginnings of numbers that a run has whether it diverged or not."""
 
-LOSSES = ("nats", "bits per byte")
-"""Units of losses."""
-
 Seed = tuple[int, int]
 """``seed`` and ``study_seed``."""
 
@@ -56,26 +53,6 @@ def _is_untouched(metric: str) -> bool:
 def is_of_grid(metric: str) -> bool:
     """Whether it is of all learning rates of an arm, and not of one run."""
     return metric in _OF_GRID
-
-
-def is_loss(metric: str) -> bool:
-    """Whether it is a loss, or made of losses, and so better where it is lower."""
-    return unit(metric) in LOSSES
-
-
-def unit(metric: str) -> str:
-    """Of a difference in it; empty where it has none, or it is not known."""
-    name = metric.rpartition(".")[2]
-    if metric == "first_diverging_lr":
-        return "octaves"
-    if metric.startswith(("measures.lengths.", "measures.transplant.")) or name.endswith("_loss"):
-        return "nats"
-    return {
-        "bits_per_byte": "bits per byte",
-        "lr_sensitivity": "nats",
-        "tokens_per_s": "tokens/s",
-        "peak_memory_mib": "MiB",
-    }.get(name, "")
 
 
 def values(metric: str, runs: Iterable[Record], grid: Sequence[float] = ()) -> dict[Seed, float | None]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from lab.errors import ConfigError, did_you_mean
+from lab.runs.units import is_loss
 from lab.study.claims import Claim, Want, claim
 from lab.study.design import arms, contrasts
 from lab.study.published import OF_GRID, Published
@@ -154,7 +155,10 @@ def _of_claim(study: Study, one: Published, found: Claim, known: list[str]) -> I
         yield f".metric '{metric}': study.measures has no '{measure}'{did_you_mean(measure, study.measures)}"
     if metric in OF_GRID and not study.lr.grid:
         yield f".metric '{metric}': study.lr.grid is not set"
-    if one.want is Want.higher and metric.endswith("loss"):
+    wanted = one.wanted(found, metric)
+    if found.pairs and wanted is None:
+        yield f".want is not set: the claim does not say which way {metric} is better"
+    if wanted is Want.higher and is_loss(metric):
         yield f".want higher: {metric} is better where it is lower"
 
 

@@ -154,17 +154,19 @@ class Claim:
             check(name in names, "pairs", name, f"must be one of {self.at}: {', '.join(names)}{near}")
 
     def about(self, variant: Mapping[str, str], baseline: Mapping[str, str]) -> int | None:
-        """-1 where the variant is said to be better than the baseline, 1 worse; None where nothing is said.
+        """-1 where the variant is said to be better than the baseline, 1 worse, 0 level; None: nothing is said.
 
         Args:
             variant: its choice in each group.
             baseline: likewise. The two have to differ in this claim's group and in no other.
         """
-        if self.group is None or self.want is Want.flat:
-            return None
-        if [group for group in variant if variant[group] != baseline.get(group)] != [self.group]:
+        if self.group is None or [group for group in variant if variant[group] != baseline.get(group)] != [
+            self.group
+        ]:
             return None
         pair = [variant[self.group], baseline[self.group]]
+        if self.want is Want.flat:
+            return 0 if pair in self.pairs or pair[::-1] in self.pairs else None
         return -1 if pair in self.pairs else 1 if pair[::-1] in self.pairs else None
 
     def delta(self, variant: str, baseline: str, at: str | None = None) -> float | None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import lab
 from lab.component import check, check_number
 from lab.errors import did_you_mean
-from lab.study.claims import Want
+from lab.runs.units import is_loss
+from lab.study.claims import Claim, Want
 
 MEASURES = (
     "attention",
@@ -55,7 +56,7 @@ class Published:
     metric: str | None = None
     """Our number that is tested: a dotted path into a run's results, or one of ``OF_GRID``; null: ``primary``."""
     want: Want | None = None
-    """Which way our number is better, for the better one of a pair; null: the claim's."""
+    """Which way our number is better, for the better one of a pair; null: a loss lower, others as the claim's."""
     arms: dict[str, str] = field(default_factory=dict)
     """Names of the claim with those of arms; a name that is not here is an arm's as it stands, if there is one."""
     at: str | None = None
@@ -64,6 +65,15 @@ class Published:
     """Largest difference of our number that counts as none; null: ``stats.margin``, of the metric ``primary``."""
     note: str | None = None
     """For readers."""
+
+    def wanted(self, claim: Claim, metric: str) -> Want | None:
+        """Which way our number is better; None where nobody said it.
+
+        That of a loss needs no saying, unless the claim is that two are level.
+        """
+        if self.want is not None:
+            return Want(self.want)
+        return Want.lower if is_loss(metric) and claim.want is not Want.flat else claim.want
 
     def __post_init__(self) -> None:
         if self.margin is not None:

@@ -154,7 +154,7 @@ def test_nothing_is_said_beyond_the_evidence(claims):
     assert one(declared() | {"tier": "smoke", "verdicts": False}, runs(**shift)).verdict == ""
     lost = runs(**shift)
     lost["c"][0] = record("c1", seed=1, status="diverged")
-    assert [pair.verdict for pair in one(declared(), lost).pairs][1:] == ["diverged here"] * 2
+    assert [pair.verdict for pair in one(declared(), lost).pairs][1:] == ["diverged here (runs: c 1)"] * 2
     assert one(declared(metric="measures.lengths.loss_x4"), runs(**shift)).kind == "not measured"
     assert one(declared(metric="best_loss"), runs(**shift)).kind == "not measured", "no run at several rates"
     assert one(declared(), {"a": [], "b": [], "c": []}).kind == "not measured"

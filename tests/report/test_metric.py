@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from lab.report.metric import grid_step, of_arm, said, unit, value_of, values
+from lab.report.metric import grid_step, of_arm, said, value_of, values
+from lab.runs.units import unit
 from lab.study.published import OF_GRID, check_metric
 from report.records import record
 

@@ -5,7 +5,7 @@ import yaml
 
 from lab.choices import names
 from lab.errors import ConfigError
-from lab.study.claim_verdict import Measured, judge
+from lab.study.claim_verdict import Measured, judge, kind_of, summary
 from lab.study.claims import Want, claims, decode
 
 SHIPPED = claims()
@@ -64,6 +64,10 @@ def test_a_claim_is_about_rows_that_differ_in_its_group_alone():
     assert claim.about({"norm": "rmsnorm", "attn": "gqa"}, base) is None
     assert claim.about({"norm": "dyt", "attn": "mha"}, base) is None
     assert claim.about(base, base) is None
+    level = dataclasses.replace(claim, want=Want.flat)
+    assert (
+        level.about({"norm": "rmsnorm", "attn": "mha"}, base) == level.about(base, base | {"norm": "rmsnorm"}) == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,6 +93,57 @@ def test_a_variant_that_was_said_to_be_worse_replicates_on_the_other_side():
     worse = dataclasses.replace(SEEN, mean=0.02, interval=(0.01, 0.03))
     assert judge(sign(), worse, side=1, published=0.02) == "replicated (sign)"
     assert judge(sign(), SEEN, side=1, published=0.02) == "not replicated: opposite sign"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"equivalent": 0.03}, "replicated (level within ±0.03)"),
+        ({"p": 0.001}, "not replicated: a difference here"),
+        ({"p": 0.3}, "inconclusive at this scale (MDE 0.015)"),
+        ({"measured": False}, "not measured"),
+    ],
+)
+def test_two_that_were_said_to_be_level(changed, said):
+    assert judge(sign(), dataclasses.replace(SEEN, **changed), side=0, published=None) == said
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said", "counted"),
+    [
+        (["replicated (sign)"], "replicated (sign) on 1 of 3 pairs", "replicated"),
+        (
+            ["replicated (sign)", "replicated (size)", "replicated (size)"],
+            "replicated (sign) (3 pairs)",
+            "replicated",
+        ),
+        (
+            ["replicated (sign)"] * 2 + ["inconclusive at this scale (MDE 1)"],
+            "replicated 2 of 3, inconclusive at this scale 1",
+            "replicated in part",
+        ),
+        (
+            ["inconclusive at this scale (MDE 1)", "inconclusive at this scale (MDE 2)"],
+            "inconclusive at this scale on 2 of 3 pairs",
+            "inconclusive at this scale",
+        ),
+        (
+            ["replicated (sign)", "not replicated: opposite sign", "too few seeds"],
+            "not replicated: opposite sign (1 of 3)",
+            "opposite sign",
+        ),
+        (
+            ["diverged here", "not replicated: no effect >= 1 here", "not replicated: no effect >= 1 here"],
+            "replicated 0 of 3, no effect here 2, diverged here 1",
+            "diverged here",
+        ),
+        (["", ""], "", ""),
+        ([], "", ""),
+    ],
+)
+def test_a_claim_holds_where_each_of_its_pairs_does(verdicts, said, counted):
+    assert summary(verdicts, of=3) == said
+    assert kind_of(verdicts) == counted
 
 
 def test_the_size_is_compared_where_the_claim_says_so():

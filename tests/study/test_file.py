@@ -54,9 +54,13 @@ WRONG = {
         {"published": [{"claim": "narang2021.rmsnorm", "metric": "measures.probes.induction"}]},
         "study.published.narang2021.rmsnorm.metric .*: study.measures has no 'probes'",
     ),
+    "a claim that is turned round": (
+        {"published": [{"claim": "narang2021.rmsnorm", "want": "higher"}]},
+        "study.published.narang2021.rmsnorm.want higher: final_loss is better where it is lower",
+    ),
     "a claim at figures that are not there": (
         {"published": [{"claim": "narang2021.rmsnorm", "at": "late_loss"}]},
-        "study.published.narang2021.rmsnorm: at 'late_loss' must be a section of numbers in figures: final_loss",
+        "study.published.narang2021.rmsnorm: at 'late_loss' must be a section of numbers in figures: .*final_loss",
     ),
     "a measure that is not there": ({"measures": ["probe"]}, "study.measures 'probe' must be .* mean 'probes'"),
     "arms of a tier that are none": (
