@@ -23,6 +23,29 @@ COUNTS = {
     "norms": {"smoke": (5, 4, 10), "laptop": (5, 4, 25), "gpu": (5, 4, 40)},
     "parts": {"smoke": (7, 6, 14)},
     "stability": {"smoke": (4, 3, 8), "laptop": (4, 3, 60), "gpu": (4, 3, 72)},
+    "biases": {"smoke": (6, 5, 12), "laptop": (6, 5, 30), "night": (6, 5, 102), "gpu": (6, 5, 102)},
+    "kv-sharing": {
+        "smoke": (6, 5, 12),
+        "laptop": (6, 5, 30),
+        "night": (6, 5, 30),
+        "gpu": (6, 5, 48),
+        "paper": (6, 5, 18),
+    },
+    "modern": {"smoke": (11, 10, 22), "laptop": (9, 8, 45), "night": (11, 10, 55), "gpu": (11, 10, 88)},
+    "positions": {
+        "smoke": (9, 8, 18),
+        "laptop": (6, 5, 30),
+        "night": (9, 8, 45),
+        "gpu": (9, 8, 72),
+        "paper": (6, 5, 18),
+    },
+    "weight-decay": {
+        "smoke": (9, 8, 18),
+        "laptop": (9, 8, 45),
+        "night": (9, 8, 45),
+        "gpu": (9, 8, 72),
+        "paper": (6, 5, 18),
+    },
 }
 """Arms, contrasts and runs at each tier."""
 
