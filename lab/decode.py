@@ -58,6 +58,54 @@ def section(path: str, kind: type[T], values: Any) -> T:
         raise ConfigError(_type_error(prefix, hints, values, error)) from error
 
 
+def plain(path: str, kind: type[T], values: Mapping[str, Any]) -> T:
+    """As ``section``, of a class of texts, numbers, choices and lists: many times as fast, where there are many.
+
+    Args:
+        path: where the section stands, for messages.
+        kind: the dataclass.
+        values: what was written in YAML.
+
+    Raises:
+        ConfigError: names the key, the value and what is allowed.
+    """
+    hints = get_type_hints(kind)
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for key in values:
+        if key not in fields:
+            raise ConfigError(unknown(f"{path}.", str(key), fields))
+    for name, field in fields.items():
+        if name not in values and field.default is field.default_factory is dataclasses.MISSING:
+            raise ConfigError(f"{path}.{name} is not set")
+    try:
+        return kind(**{key: _made(key, hints[key], value) for key, value in values.items()})
+    except ConfigError as error:
+        raise ConfigError(f"{path}.{error}") from error
+
+
+def _made(key: str, hint: Any, value: Any) -> Any:
+    """A value of a type.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    options = [hint] if not get_args(hint) or get_origin(hint) in (list, dict) else get_args(hint)
+    for option in options:
+        if get_origin(option) is list and isinstance(value, list):
+            return [_made(key, get_args(option)[0], item) for item in value]
+        if option is str and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            return str(value)
+        if option is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+        if _members(option) and value in _members(option):
+            return option(value)
+        if option in (int, bool, type(None)) and type(value) is option:
+            return value
+    said = f"'{value}'" if isinstance(value, str) else json.dumps(value)
+    near = did_you_mean(str(value), [name for option in options for name in _members(option)])
+    raise ConfigError(f"{key} {said} must be {_words(hint)}{near}")
+
+
 def _type_error(
     prefix: str, hints: Mapping[str, Any], values: Mapping[str, Any], error: OmegaConfBaseException
 ) -> str:

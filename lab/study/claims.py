@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from lab.component import check, check_number
-from lab.decode import section
+from lab.decode import plain
 from lab.errors import ConfigError, did_you_mean
 from lab.paths import conf_dir
 
@@ -211,9 +211,9 @@ def _claim(value: Mapping[str, Any], path: str) -> Claim:
     figures = value.get("figures") or {}
     if not isinstance(figures, Mapping):
         raise ConfigError(f"{path}.figures {figures!r} must be a section with keys of its own")
-    plain = {key: part for key, part in value.items() if key != "figures"}
+    rest = {key: part for key, part in value.items() if key != "figures"}
     none = {"want": None} if value.get("want") == "none" else {}
-    found = replace(section(path, Claim, plain | none), figures=_texts(figures))
+    found = replace(plain(path, Claim, rest | none), figures=_texts(figures))
     try:
         found.check_figures()
     except ConfigError as error:
