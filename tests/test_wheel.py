@@ -21,21 +21,31 @@ def wheel(tmp_path_factory):
     return built
 
 
+@pytest.fixture(scope="module")
+def site(wheel, tmp_path_factory):
+    """A folder in which it is installed."""
+    folder = tmp_path_factory.mktemp("site")
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder), str(wheel)]
+    subprocess.run(install, check=True, capture_output=True)
+    return folder
+
+
 def test_the_wheel_has_every_yaml_and_module(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     yaml = {f"lab/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "conf").rglob("*.yaml")}
     code = {
         path.relative_to(ROOT).as_posix() for top in ("lab", "hydra_plugins") for path in (ROOT / top).rglob("*.py")
     }
+    kept = {f"lab/reproductions/{path.name}" for path in (ROOT / "docs" / "reproductions").iterdir()}
     assert yaml <= names
+    assert kept <= names
     assert code <= names
-    assert not any(name.startswith(("conf/", "tests/")) or name == "hydra_plugins/__init__.py" for name in names)
+    assert not any(
+        name.startswith(("conf/", "docs/", "tests/")) or name == "hydra_plugins/__init__.py" for name in names
+    )
 
 
-def test_the_wheel_trains(wheel, tmp_path):
-    site = tmp_path / "site"
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), str(wheel)]
-    subprocess.run(install, check=True, capture_output=True)
+def test_the_wheel_trains(site, tmp_path):
     book = tmp_path / "book.txt"
     book.write_text("It was the best of times, it was the worst of times.\n" * 400, encoding="utf-8")
     # -P: not from the checkout's folder; PYTHONPATH stands before the editable install
@@ -59,3 +69,17 @@ def test_the_wheel_trains(wheel, tmp_path):
         check=True,
     ).stdout
     assert Path(where.strip()).is_relative_to(site)
+
+
+def test_the_wheel_has_the_stored_studies(site, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(site), "LAB_OUTPUTS": str(tmp_path / "outputs")}
+    options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
+    stem = sorted((ROOT / "docs" / "reproductions").glob("*.json"))[0].stem
+    lab = [sys.executable, "-P", "-m", "lab"]
+    table = subprocess.run([*lab, "table", "--stored", stem], **options)
+    assert table.returncode == 0, table.stderr
+    ledger = subprocess.run([*lab, "claims"], **options)
+    assert ledger.returncode == 0, ledger.stderr
+    again = subprocess.run([*lab, "store", "--stored", stem], **options)
+    assert again.stdout.splitlines()[0] == f"docs/reproductions/{stem}.json"
+    assert (tmp_path / "docs" / "reproductions" / f"{stem}.md").is_file()

@@ -202,9 +202,10 @@ def counted(entries: Sequence[Entry]) -> list[str]:
     last = [word for word in (NOT_RUN, PUBLISHED_ONLY) if counts[word]]
     words = [f"{n} {word}" for word, n in counts.most_common() if word not in last]
     words += [f"{counts[word]} {word}" for word in last]
-    lines = [f"{len(entries)} claims: {', '.join(words)}"]
-    lines.append(
-        f"{sum(bool(entry.studies) for entry in entries)} are named by a study; "
-        f"{sum(entry.counts for entry in entries)} have a verdict at tier laptop or above of {SEEDS} seeds or more"
-    )
-    return lines
+    named, sure = sum(bool(entry.studies) for entry in entries), sum(entry.counts for entry in entries)
+    is_or_are, has_or_have = "is" if named == 1 else "are", "has" if sure == 1 else "have"
+    return [
+        f"{len(entries)} claim{'s' if len(entries) != 1 else ''}: {', '.join(words)}",
+        f"{named} {is_or_are} named by a study; {sure} {has_or_have} a verdict at tier laptop or above of {SEEDS} "
+        "seeds or more",
+    ]

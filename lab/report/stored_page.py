@@ -46,7 +46,7 @@ def page(kept: Stored, grids: Sequence[Grid], pictures: Sequence[Picture], notes
         "\n".join(f"- {line}" for line in _ran(kept)),
         *(markdown(grid) for grid in grids),
         *_claims(kept),
-        *(f"{marked(one.shows)}\n\n![{marked(one.shows)}]({one.file})" for one in pictures),
+        *(f"{marked(one.shows)}\n\n![{one.file.partition('.')[0]}]({one.file})" for one in pictures),
         "## Again",
         _again(kept),
         _made(kept),

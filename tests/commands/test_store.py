@@ -1,11 +1,12 @@
 """A study is stored, and what is made from the file is what was made from its runs."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from lab.commands import plot, report, store, table
-from lab.commands._stored import load
+from lab.commands._stored import again, load
 from lab.errors import LabError
 from lab.study.cell import Cell
 from lab.study.manifest import Manifest
@@ -23,6 +24,10 @@ DECLARED = {
     "stats": {"alpha": 0.05, "power": 0.8, "margin": 0.02},
     "lr": {"mode": "shared", "grid": [], "extend": 1},
     "variants": [{"name": "gelu", "set": {}}, {"name": "elu", "set": {}}],
+    "published": [
+        {"claim": "narang2021.activation-order", "metric": None, "want": None, "arms": {}, "at": None}
+        | {"margin": None, "note": None}
+    ],
     "tier": "laptop",
     "verdicts": True,
 }
@@ -90,7 +95,7 @@ def near(one, other):
     return one == pytest.approx(other, rel=1e-3, abs=1e-6) if isinstance(one, float) else one == other
 
 
-@pytest.mark.parametrize("letter", ["A", "B", "C"])
+@pytest.mark.parametrize("letter", ["A", *(pytest.param(letter, marks=pytest.mark.slow) for letter in "BC")])
 def test_the_tables_are_those_of_the_runs(letter, path, outputs, capsys):
     before = told(capsys, letter, "acts")
     (outputs / "runs").rename(outputs / "elsewhere")
@@ -108,6 +113,7 @@ def test_it_says_what_ran_where_and_how_long(path):
     assert kept.declared == DECLARED
 
 
+@pytest.mark.slow
 def test_equal_runs_make_equal_files_and_small_ones(path, outputs):
     before = path.read_bytes()
     assert store.main(["acts", "--to", str(outputs / "again")]) == 0
@@ -116,7 +122,8 @@ def test_equal_runs_make_equal_files_and_small_ones(path, outputs):
     assert load(str(path)).text().encode() == before
 
 
-@pytest.mark.parametrize("kind", ["effects", "spikes", pytest.param("loss", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["effects", "spikes", "loss"])
 def test_figures_are_drawn_from_it(kind, path, tmp_path):
     picture = tmp_path / "x.svg"
     assert plot.main([kind, "--stored", str(path), "-o", str(picture)]) == 0
@@ -149,6 +156,62 @@ def test_the_report_is_written_from_it(path, tmp_path):
 def test_what_cannot_be_made_from_it_is_one_line(command, argv, words, path):
     with pytest.raises(LabError, match=words):
         command.main([*argv, "--stored", str(path)])
+
+
+def test_the_page_says_what_was_asked_and_what_came_of_it(path):
+    page = path.with_suffix(".md").read_text()
+    for said in (
+        "# acts\n\nWhich is best?",
+        "**Tier** laptop: 3 variants, seeds 1–3, 9 runs",
+        "219 hours of training",
+        "| narang2021.activation-order: relu \\< elu | final\\_loss |",
+        "replicated (sign) on 2 of",
+        "published: Narang et al. 2021, arXiv:2102.11972, Table 1",
+        "Every difference from the baseline",
+        "![acts-effects](acts-effects.svg)",
+        "make repro-acts TIER=laptop",
+        "x86, 2 cores · lab 0.1.0 · python 3.11 · commit abc with changes that were not committed",
+        "study acts-01234567",
+        "[acts.json](acts.json)",
+    ):
+        assert said in page, page
+    assert path.with_name("acts-effects.svg").stat().st_size < 60_000
+
+
+def test_verdicts_come_of_the_stored_values_alone(path, tmp_path):
+    kept = load(str(path))
+    (claim,) = kept.claims
+    assert (claim["tier"], claim["seeds"], claim["kind"]) == ("laptop", 3, "replicated")
+    assert [pair["arms"] for pair in claim["pairs"]] == [["relu", "elu"], ["gelu", "elu"]]
+    assert again(kept) == kept
+    reversed_ = {**DECLARED, "published": [DECLARED["published"][0] | {"arms": {"relu": "elu", "elu": "relu"}}]}
+    (wrong,) = again(replace(kept, declared=reversed_)).claims
+    assert wrong["verdict"].startswith("not replicated: opposite sign")
+
+
+@pytest.mark.slow
+def test_a_stored_study_is_judged_anew_without_its_runs(path, tmp_path):
+    assert store.main(["--stored", str(path), "--to", str(tmp_path)]) == 0
+    for file in path.parent.iterdir():
+        assert (tmp_path / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [('"final_loss":3.23', '"final_loss":3.13'), ('"seed":3', '"seed":4')]
+)
+def test_a_result_changed_by_hand_is_noticed(before, after, path, tmp_path):
+    text = path.read_text()
+    assert before in text
+    (tmp_path / "x.json").write_text(text.replace(before, after, 1))
+    with pytest.raises(LabError, match=r"x\.json: its runs were changed after they were stored"):
+        load(str(tmp_path / "x.json"))
+
+
+@pytest.mark.parametrize("argv", [[], ["acts", "--stored", "acts"]])
+def test_one_study_is_named(argv, capsys):
+    with pytest.raises(SystemExit):
+        store.main(argv)
+    assert capsys.readouterr().err == "lab store: name a study, or with --stored one that was stored\n"
 
 
 def test_what_is_not_there_is_one_line(outputs):
