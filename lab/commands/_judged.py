@@ -221,6 +221,7 @@ def _verdict(
         interval=test.contrast.family_interval if test.contrast else None,
         equivalent=_level(test, study.stats.alpha, any_margin=same is not None or want is Want.flat),
         mde=test.mde,
+        needed=test.scatter.seeds(same) if same and test.scatter else None,
         alpha=study.stats.alpha,
     )
     side = {Want.lower: -1, Want.higher: 1, Want.flat: 0, None: None}[want]

@@ -9,18 +9,34 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lab.report.combined import Combination
+from lab.report.combined import RHO_MOST, Combination
 from lab.report.effects import UNDECLARED, Effects, Stats, effects
 from lab.report.metric import grid_step, said, value_of
 from lab.report.variants import Variant
 from lab.stats.contrast import Contrast, contrast
 from lab.stats.holm import holm
-from lab.stats.power import smallest_effect
+from lab.stats.power import seeds_needed, smallest_effect
 
 Pair = tuple[str, str]
 """Labels of two arms; differences are of the first less the second."""
 
 ENDED = ("done", "diverged")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scatter:
+    """How the baseline scatters over seeds, and in what family a pair is."""
+
+    sd: float
+    rho: float
+    """Correlation of paired seeds."""
+    m: int
+    stats: Stats
+
+    def seeds(self, effect: float) -> int | None:
+        """About how many would see a difference of that size; None where that is more than anybody runs."""
+        alpha, power = self.stats.alpha, self.stats.power
+        return seeds_needed(abs(effect), sd=self.sd, m=self.m, rho=self.rho, alpha=alpha, power=power)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +53,8 @@ class PairTest:
     """Whether somebody said the margin, and it is not a multiple of the scatter."""
     mde: float | None
     """The smallest difference that would have been seen; 0 where nothing scatters."""
+    scatter: Scatter | None
+    """What a number of seeds is planned with; None where it is not known."""
     baseline_diverged: int
     """Runs of the study's baseline that diverged, where it is one of the two."""
     beyond: int
@@ -130,6 +148,7 @@ def _found(pairs: Sequence[Pair], table: Effects, m: int) -> dict[Pair, PairTest
             margin=table.margin,
             is_declared=table.stats.margin is not None,
             mde=_seen(test, m, table.stats) if one.mde is None else one.mde,
+            scatter=_scatter(table, one.is_paired),
             baseline_diverged=table.baseline_diverged if is_row else 0,
             beyond=max(0, one.diverged - table.baseline_diverged) if is_row else one.diverged,
             diverged=(0, 0),
@@ -138,6 +157,13 @@ def _found(pairs: Sequence[Pair], table: Effects, m: int) -> dict[Pair, PairTest
             ended=True,
         )
     return found
+
+
+def _scatter(table: Effects, is_paired: bool) -> Scatter | None:
+    if table.floor is None or table.floor.sd == 0:
+        return None
+    rho = min(max(table.rho or 0.0, 0.0), RHO_MOST) if is_paired else 0.0
+    return Scatter(sd=table.floor.unbiased_sd, rho=rho, m=table.m, stats=table.stats)
 
 
 def _seen(test: Contrast | None, m: int, stats: Stats) -> float | None:

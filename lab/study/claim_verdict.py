@@ -47,6 +47,8 @@ class Measured:
     """The margin within which the two were shown to be equal; None where they were not."""
     mde: float | None
     """The smallest effect that these runs can see."""
+    needed: int | None = None
+    """About how many seeds would see the published difference; None where that is not known."""
     alpha: float = 0.05
     measured: bool = True
     """Whether every run that ended has the number."""
@@ -106,7 +108,9 @@ def _of_one(claim: Claim, measured: Measured, side: int, published: float | None
 
 
 def _unseen(measured: Measured) -> str:
-    return f"{INCONCLUSIVE}{'' if measured.mde is None else f' (MDE {measured.mde:.2g})'}"
+    pieces = [] if measured.mde is None else [f"MDE {measured.mde:.2g}"]
+    pieces += [] if measured.needed is None else [f"about {measured.needed} seeds for the published effect"]
+    return INCONCLUSIVE + (f" ({', '.join(pieces)})" if pieces else "")
 
 
 def _standard_error(claim: Claim) -> float:

@@ -142,6 +142,7 @@ def test_what_was_published_in_another_unit_is_no_measure_of_ours(claims):
     assert one(declared(**wide), level).pairs[0].verdict == "not replicated: no effect >= 0.06 here"
     claims(figures={"loss": {"a": 1.8, "b": 1.85, "c": 2.0}})
     assert one(declared(**wide), level).pairs[0].verdict.startswith("inconclusive"), "0.05 published, margin 0.06"
+    assert "seeds for the published effect" in one(declared(**wide), level).pairs[0].verdict
     claims(figures={"loss": {"a": 1.8, "b": 1.85, "c": 2.0}}, unit="perplexity")
     assert one(declared(**wide), level).pairs[0].verdict == "not replicated: no effect >= 0.06 here"
     assert one(declared(), level).pairs[0].verdict.startswith("inconclusive"), "nobody declared a margin"
