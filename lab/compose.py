@@ -18,7 +18,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from lab import choices, preset
 from lab.errors import ConfigError, LabError, one_line
-from lab.hints import check_choice, group_choices, missing, spelled, unknown_key
+from lab.hints import check_choice, check_tiers, group_choices, missing, spelled, unknown_key
 from lab.paths import conf_dir
 
 if TYPE_CHECKING:
@@ -49,7 +49,15 @@ def compose_config(overrides: Sequence[str], *, config_dir: str | None = None) -
 
 
 def compose_study(overrides: Sequence[str], *, config_dir: str | None = None) -> tuple["Study", tuple[str, ...]]:
-    """The study that `lab train` would run with these overrides, at its tier, and the words that all its runs get.
+    """As ``compose_whole_study``, at its tier: what `lab train` would run."""
+    whole, tier, own = compose_whole_study(overrides, config_dir=config_dir)
+    return whole.at(tier), own
+
+
+def compose_whole_study(
+    overrides: Sequence[str], *, config_dir: str | None = None
+) -> tuple["Study", str | None, tuple[str, ...]]:
+    """The study with all its tiers, the tier that is asked for, and the words that all its runs get.
 
     Raises:
         ConfigError: an override is refused, or the study.
@@ -71,9 +79,9 @@ def compose_study(overrides: Sequence[str], *, config_dir: str | None = None) ->
     from lab.study.settings import SweepSettings
 
     refuse_strays(name, conf_dirs(config_dir)[::-1])
-    study = decode(tree["study"], name).at(SweepSettings.decode(cast(dict[str, Any], tree)).tier)
+    study = decode(tree["study"], name)
     own = [word for word, o in zip(words, parsed, strict=True) if _top(o) not in (*SWEEP_KEYS, "hydra")]
-    return study, tuple(own)
+    return study, SweepSettings.decode(cast(dict[str, Any], tree)).tier, tuple(own)
 
 
 def _top(override: Override) -> str:
@@ -144,6 +152,8 @@ def one_line_errors(words: Sequence[str], *, config_dir: str | None = None) -> I
     overrides = [parse_override(word) for word in words]
     for override in overrides:
         _check(override, config_dir)
+    study = [o.value() for o in overrides if o.key_or_group == OPTIONAL and not o.is_sweep_override()]
+    check_tiers("".join(map(str, study)), [override.key_or_group for override in overrides], conf_dirs(config_dir))
     try:
         yield
     except LabError:

@@ -15,15 +15,23 @@ from lab.paths import conf_dir
 ALIASES = {"attention": "attn"}
 """Other spellings of a group's name that the command line takes."""
 
+STUDY_KEY = re.compile(r"study\.(tiers\.[\w-]+\.\w+|(seeds|lr|stats|gate)\.\w+|max_epochs|measures|primary|match)=")
+"""Keys of a study that its file may leave out, and that are given like any other all the same."""
+
 
 def spelled(word: str) -> str:
-    """An override with its group's name in the project's own spelling; overrides in ``match.to`` and ids quoted."""
+    """An override with its group's name in the project's own spelling; overrides in ``match.to`` and ids quoted.
+
+    What a study's file may leave out is set, wherever it comes from; the study's decoder knows all its keys.
+    """
     if word.startswith("match.to=[") and word.endswith("]") and not re.search(r"[\"']", word):
         inner = re.split(r",(?![^\[]*\])", word.removeprefix("match.to=[").removesuffix("]"))
         return f"match.to=[{','.join(json.dumps(spelled(part)) for part in inner if part)}]"
     if re.fullmatch(r"init_from=[\w,]*\d[\w,]*", word):  # an id may look like a number: 12e456789012
         ids = word.removeprefix("init_from=").split(",")
         return f"init_from={','.join(part if part == 'null' else json.dumps(part) for part in ids)}"
+    if STUDY_KEY.match(word):
+        return f"++{word}"
     match = re.match(r"([+~]*)(\w+)([.=@].*|$)", word, re.DOTALL)
     if match is None or match[2] not in ALIASES:
         return word
@@ -55,6 +63,29 @@ def check_choice(group: str, value: Any, menu: str) -> None:
         text = _text(name)
         if not isinstance(name, str) or "/" in name or not name:
             raise ConfigError(f"{group} '{text}' is not one of {menu}{did_you_mean(text, menu.split(', '))}")
+
+
+def check_tiers(study: str, keys: Sequence[str], folders: Sequence[Path]) -> None:
+    """Refuse a key of a tier that the study's file has not: ``spelled`` lets keys be set where there were none.
+
+    Args:
+        study: its name.
+        keys: those that were given.
+        folders: configuration folders, the last that has the file counts.
+
+    Raises:
+        ConfigError: names the tier and those that there are.
+    """
+    given = [key.split(".")[2] for key in keys if re.match(r"study\.tiers\.[^.]", key)]
+    file = next((path for folder in folders[::-1] if (path := folder / "study" / f"{study}.yaml").is_file()), None)
+    if not given or file is None:
+        return
+    values = OmegaConf.to_container(OmegaConf.load(file))
+    tiers = (values.get("study") or {}).get("tiers") or {} if isinstance(values, dict) else {}
+    for tier in given:
+        if tier not in tiers:
+            has = f"the tiers {', '.join(tiers)}" if tiers else "no tiers"
+            raise ConfigError(f"study.tiers.{tier}: study {study} has {has}{did_you_mean(tier, tiers)}")
 
 
 def _text(value: Any) -> str:

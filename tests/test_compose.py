@@ -5,7 +5,8 @@ from hydra.core.global_hydra import GlobalHydra
 
 from lab.compose import compose_config
 from lab.errors import ConfigError
-from lab.hints import spelled, unknown_key
+from lab.hints import check_tiers, spelled, unknown_key
+from lab.paths import conf_dir
 
 
 @pytest.mark.parametrize(
@@ -23,10 +24,21 @@ from lab.hints import spelled, unknown_key
         ("init_from=abc", "init_from=abc"),
         ("init_from=out/runs/1", "init_from=out/runs/1"),
         ("init_from=null", "init_from=null"),
+        ("study.tiers.laptop.arms=[a,b]", "++study.tiers.laptop.arms=[a,b]"),
+        ("study.max_epochs=2", "++study.max_epochs=2"),
+        ("study.variants.a.note=b", "study.variants.a.note=b"),
     ],
 )
 def test_other_spellings_of_a_group(typed, meant):
     assert spelled(typed) == meant
+
+
+def test_a_tier_that_the_file_has_not_is_refused():
+    check_tiers("norms", ["study.tiers.smoke.arms", "study.question", "tier"], [conf_dir()])
+    with pytest.raises(
+        ConfigError, match=r"^study\.tiers\.smoek: study norms has the tiers smoke, .*mean 'smoke'\?$"
+    ):
+        check_tiers("norms", ["study.tiers.smoek.arms"], [conf_dir()])
 
 
 @pytest.mark.slow

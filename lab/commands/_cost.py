@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from lab.config import RunConfig
     from lab.study.cell import Cell
     from lab.study.design import Arm
+    from lab.study.study import Study
     from lab.training.plan import Plan
 
 THREADS = "threads=1"
@@ -89,6 +90,19 @@ def refuse_twins(study: str, arms: Iterable[Priced]) -> None:
         twin = first.setdefault(price.plan.run_id, price.arm.name)
         if twin != price.arm.name:
             raise ConfigError(f"study {study}: '{twin}' and '{price.arm.name}' come to the same run")
+
+
+def refuse_long(study: "Study", arms: Iterable[Priced]) -> None:
+    """Refuse a study of which a run would read more of its corpus than its file allows.
+
+    Raises:
+        ConfigError: names the arm, and how many steps would do.
+    """
+    from lab.study.epochs import refuse_epochs
+
+    if study.max_epochs is not None:
+        for price in arms:
+            refuse_epochs(study.name, price.arm.name, study.max_epochs, price.plan.config, price.plan.batches)
 
 
 def priced(arm: "Arm", *, config_dir: str | None = None) -> Priced:

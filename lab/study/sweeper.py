@@ -19,6 +19,7 @@ from lab.paths import runs_dir
 from lab.runs.attempts import note_ending
 from lab.study.board import board
 from lab.study.cell import Cell, Stage
+from lab.study.epochs import Windows, refuse_epochs
 from lab.study.expand import Results, own
 from lab.study.manifest import Entry, Manifest
 from lab.study.settings import SweepSettings
@@ -43,6 +44,7 @@ class Planned(Protocol):
     """A run that was checked."""
 
     config: RunConfig
+    batches: Windows
 
     def id_with(self, seed: int) -> str:
         """The id of the run that differs in its seed alone."""
@@ -103,6 +105,7 @@ class Sweep:
         stages = list(preview(script))
         cells = [cell for stage in stages for cell in stage.cells]
         arms: dict[str, str] = {}
+        limit = (self.manifest.declared or {}).get("max_epochs")
         for cell in cells:
             try:
                 arm = arms.setdefault(self.id(cell), cell.arm)
@@ -110,6 +113,9 @@ class Sweep:
                 apart = " ".join(own(cell.overrides, [other.overrides for other in cells]))
                 where = f" (in the run {apart}; none was started)" if apart else ""
                 raise ConfigError(f"{error}{where}") from error
+            if limit is not None:
+                planned = self.planned(cell)
+                refuse_epochs(self.manifest.name, cell.arm, limit, planned.config, planned.batches)
             if arm != cell.arm and self.manifest.declared is not None:
                 raise ConfigError(f"study {self.manifest.name}: '{arm}' and '{cell.arm}' come to the same run")
         if self.manifest.declared is None:

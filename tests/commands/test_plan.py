@@ -1,6 +1,7 @@
 """What `lab plan` says of a study before it is trained."""
 
 import json
+import re
 
 import pytest
 
@@ -65,6 +66,56 @@ def test_a_plan_counts_runs_and_says_what_can_be_seen(plan):
 
 
 @pytest.mark.slow
+def test_claims_are_told_with_why_they_are_out_of_reach(capsys):
+    def plan(*argv):
+        assert cli._run(["plan", "study=narang-ffn", *argv, "--no-trial", "--format", "json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    facts = plan("tier=laptop")
+    claims = {claim["id"]: claim for claim in facts["claims"]}
+    order = claims["narang2021.activation-order"]
+    assert (order["in_reach"], order["why"], order["metric"]) == (True, None, "final_loss")
+    assert ["relu", "elu"] in order["pairs"]
+    assert order["effect"] > facts["sight"]["effect"]
+    assert "weaker" in claims["narang2021.glu-vs-relu"]["note"]
+    facts = plan("tier=laptop", "study.tiers.laptop.report=2")
+    assert {claim["why"] for claim in facts["claims"]} == {"2 report seeds: 3 or more are tested"}
+    assert cli._run(["plan", "study=narang-ffn", "tier=smoke", "--no-trial"]) == 0
+    page = capsys.readouterr().out
+    assert "claims    0 of " in page
+    assert "out of reach: tier smoke has no verdicts" in page
+
+
+@pytest.mark.slow
+def test_over_budget_arms_are_named_and_the_word_that_leaves_them_out_works(plan, call):
+    facts = plan("study=norms", "tier=smoke", "--workers", "1", "--budget", "0.0001")
+    budget = facts["budget"]
+    assert not budget["fits"]
+    assert (budget["drop"], budget["word"]) == (ARMS[:1:-1], "study.tiers.smoke.arms=[no_bias]")
+    assert budget["text"].endswith(budget["word"] + "'")
+    less = plan("study=norms", "tier=smoke", "--no-trial", budget["word"])
+    assert [arm["name"] for arm in less["arms"]] == ["layernorm", "no_bias"]
+    assert less["budget"] is None
+    status, _, err = call("study=norms", "tier=smoke", "--no-trial", "study.tiers.smoke.arms=[no_bais]")
+    assert status == 1
+    assert "did you mean 'no_bias'?" in err
+
+
+@pytest.mark.slow
+def test_a_study_that_would_read_its_corpus_too_often_is_refused(call, lab, words):
+    own = ["study=norms", "tier=smoke", "study.max_epochs=0.01"]
+    status, out, err = call(*own, "--no-trial")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    trained = lab("train", *own, *(word for word in words() if word != "threads=1"))
+    assert (trained.returncode, trained.stderr.replace("lab train", "lab plan")) == (1, err)
+    least = re.search(r"study\.max_epochs is 0\.01: train\.steps=(\d+) at most", err)
+    assert "'layernorm' would read " in err
+    assert least
+    status, out, _ = call(*own, "--no-trial", f"train.steps={least[1]}")
+    assert status == 0
+
+
+@pytest.mark.slow
 def test_runs_that_are_done_are_counted_and_tell_how_seeds_scatter(plan, train):
     losses = [train("norm=layernorm", f"seed={seed}").result["final_loss"] for seed in (1, 2)]
     train("norm=dyt", "seed=2")
@@ -97,6 +148,8 @@ def test_a_page_for_people(call):
         (["tier=smoke"], "lab plan: study=NAME is missing: one of "),
         (["study=norms", "tier=big"], "lab plan: tier 'big' is not one of smoke, laptop, gpu"),
         (["study=norms", "norm=dyt"], "lab plan: norm=dyt cannot be given with study=norms: its arms set that key"),
+        (["study=norms", "--budget", "3", "--no-trial"], "lab plan: --budget and --no-trial exclude each other"),
+        (["study=norms", "--budget", "0"], "lab plan: --budget 0.0 must be a number of minutes above 0"),
         (["study=norms", "--workers", "0"], "lab plan: --workers 0 must be 1 or more"),
         (["study=norms", "model.n_heads=3"], "(in the arm layernorm)"),
         (["study=norms", "study.variants.dyt.set.norm=dty"], "norm 'dty' is not one of"),
