@@ -119,7 +119,8 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {text}: {', '.join(_counted(weights[part]))}"
     error = facts["standard_error"]
     spread = "" if error is None else f" ± {error:.4f} (standard error over documents)"
-    yield f"loss {facts['loss']:.4f} nats/token{spread}, {facts['bits_per_byte']:.4f} bits per byte"
+    bits = "" if facts["bits_per_byte"] is None else f", {facts['bits_per_byte']:.4f} bits per byte"
+    yield f"loss {facts['loss']:.4f} nats/token{spread}{bits}"
     if facts["change"] is not None:
         yield f"  {facts['change']:+.4f} against the run's final loss {facts['own_loss']:.4f}"
     elif facts["own_loss"] is None:

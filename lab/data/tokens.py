@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from lab.data import cache
 from lab.data.corpus import SPLITS, Corpus, CorpusConfig, Document
+from lab.data.corpus._encoded import Encoded
 from lab.data.tokenizer import Tokenizer, TokenizerConfig
 from lab.errors import ConfigError
 from lab.files import sync_folder, write_synced
@@ -48,7 +49,7 @@ class TokenSet:
     test: npt.NDArray[np.unsignedinteger[Any]]
     """The test stream."""
     bytes: dict[str, int]
-    """UTF-8 bytes of the documents of each split, end-of-text not counted."""
+    """UTF-8 bytes of the documents of each split, end-of-text not counted; 0 where the text is not known."""
     documents: dict[str, int]
     """Documents of each split."""
     vocab_size: int
@@ -77,7 +78,7 @@ def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> TokenSet:
     with _named("data"):
         loaded = corpus.load()
     with _named("tokenizer"):
-        built = tokenizer.build([document.text for document in loaded.train], loaded.train_hash)
+        built = loaded.tokenizer if isinstance(loaded, Encoded) else _tokenizer(tokenizer, loaded)
     both = hashlib.sha256(f"tokens {FORMAT} {loaded.hash} {built.hash}".encode()).hexdigest()
     folder = cache_dir() / "tokens" / both
     meta = _expected(loaded, built)
@@ -104,6 +105,11 @@ def prepare(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> TokenSet:
     )
 
 
+def _tokenizer(config: TokenizerConfig, corpus: Corpus) -> Tokenizer:
+    """The tokenizer of a corpus of text."""
+    return config.build([document.text for document in corpus.train], corpus.train_hash)
+
+
 def cached_sets() -> Counter[str]:
     """How many token sets the cache holds of each choice of ``data``."""
     count: Counter[str] = Counter()
@@ -126,7 +132,6 @@ def _named(group: str) -> Iterator[None]:
 
 def _expected(corpus: Corpus, tokenizer: Tokenizer) -> dict[str, Any]:
     """What an entry's meta.json says, except for the counts of tokens."""
-    parts = {name: corpus.split(name) for name in SPLITS}
     return {
         "format": FORMAT,
         "data_hash": corpus.hash,
@@ -135,7 +140,7 @@ def _expected(corpus: Corpus, tokenizer: Tokenizer) -> dict[str, Any]:
         "eot": tokenizer.eot,
         "dtype": "uint16" if tokenizer.vocab_size <= 65536 else "uint32",
         "bytes": corpus.bytes,
-        "documents": {name: len(part) for name, part in parts.items()},
+        "documents": corpus.documents,
     }
 
 
@@ -168,7 +173,8 @@ def _build(folder: Path, name: str, corpus: Corpus, tokenizer: Tokenizer, meta: 
         with progress("tokens: characters encoded", total) as bar:
             for split in SPLITS:
                 part = corpus.split(split)
-                ids = _stream(part, tokenizer, partial(_shift, bar.update, begun))
+                report = partial(_shift, bar.update, begun)
+                ids = corpus.ids(split) if isinstance(corpus, Encoded) else _stream(part, tokenizer, report)
                 path = temporary / f"{split}.bin"
                 counts[split], sums[split] = _write_ids(path, ids, np.dtype(meta["dtype"]))
                 begun += sum(len(document.text) for document in part)

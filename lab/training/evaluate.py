@@ -30,7 +30,8 @@ class Evaluation:
 
     loss: float
     """Nats per token."""
-    bits_per_byte: float
+    bits_per_byte: float | None
+    """None where the text behind the tokens is not known."""
 
 
 class Evaluator:
@@ -77,4 +78,5 @@ class Evaluator:
                     by_token.append(token_nats(model, hidden_BTD, y_BT).cpu())
         model.train()
         total = float(self.ranks.sum(nats))
-        return Evaluation(loss=total / self.n_tokens, bits_per_byte=total / math.log(2) / max(1, self.n_bytes))
+        bits = total / math.log(2) / self.n_bytes if self.n_bytes else None
+        return Evaluation(loss=total / self.n_tokens, bits_per_byte=bits)

@@ -278,11 +278,11 @@ def closing_lines(result: dict[str, Any]) -> list[str]:
     clipped = (
         "" if result["clipped_share"] is None else f" · clipped {100 * result['clipped_share']:.0f} % of steps"
     )
+    bits = "" if result["bits_per_byte"] is None else f", {result['bits_per_byte']:.4f} bits per byte"
     speed = "unknown" if result["tokens_per_s"] is None else f"{result['tokens_per_s']:,.0f}"
     compiled = f" (compiled in {result['compile_s']:.1f} s)" if result.get("compile_s") is not None else ""
     return [
-        f"done: val loss {result['final_loss']:.4f} nats/token (early {result['early_loss']:.4f}), "
-        f"{result['bits_per_byte']:.4f} bits per byte",
+        f"done: val loss {result['final_loss']:.4f} nats/token (early {result['early_loss']:.4f}){bits}",
         f"{speed} tokens/s{compiled} · spikes {found['loss']['spikes']} loss, "
         f"{found['grad_norm']['spikes']} gradient norm, {spikes.LOCAL}{clipped}",
     ]

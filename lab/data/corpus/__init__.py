@@ -56,8 +56,13 @@ class Corpus:
 
     @property
     def bytes(self) -> dict[str, int]:
-        """UTF-8 bytes of each split's documents."""
+        """UTF-8 bytes of each split's documents; 0 where the text is not known."""
         return {name: n_bytes for name, (_, n_bytes) in self._measured.items()}
+
+    @property
+    def documents(self) -> dict[str, int]:
+        """Documents of each split."""
+        return {name: len(self.split(name)) for name in SPLITS}
 
     @cached_property
     def _measured(self) -> dict[str, tuple[str, int]]:

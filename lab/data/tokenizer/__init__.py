@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lab.component import Component
+from lab.errors import LabError
 
 END_OF_TEXT = "<|endoftext|>"
 """The one special token: it stands between documents. In a text these characters are ordinary ones."""
@@ -96,13 +97,21 @@ class Tokenizer:
         done = 0
         for group in _groups(texts):
             with _parallel():
-                encoded = self._inner.encode_batch_fast([piece for _, piece in group], add_special_tokens=False)
+                encoded = self._encode([piece for _, piece in group])
             for (index, piece), encoding in zip(group, encoded, strict=True):
                 parts[index].append(np.array(encoding.ids, dtype=np.uint32))
                 done += len(piece)
             report(done)
         empty = np.empty(0, dtype=np.uint32)
         return [np.concatenate(part) if part else empty for part in parts]
+
+    def _encode(self, texts: list[str]) -> list[Any]:
+        """What the library makes of texts; of a byte-level tokenizer it takes any."""
+        try:
+            return list(self._inner.encode_batch_fast(texts, add_special_tokens=False))
+        except Exception as error:  # the library raises plain Exception
+            message = "this tokenizer reads nothing but numbers of tokens, as in '<17> <4>': its text is not known"
+            raise LabError(message) from error
 
     def decode(self, ids: Sequence[int] | npt.NDArray[Any]) -> str:
         """The text of ids; end-of-text shows as ``<|endoftext|>``, a character cut in two as U+FFFD."""
