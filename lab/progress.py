@@ -28,6 +28,17 @@ def hide() -> None:
     _hidden = True
 
 
+@contextmanager
+def hidden() -> Iterator[None]:
+    """Show no progress of what is done inside: something around it tells how it goes."""
+    global _hidden
+    before, _hidden = _hidden, True
+    try:
+        yield
+    finally:
+        _hidden = before
+
+
 def let_go_of_terminal() -> None:
     """Send to nowhere what would go to a terminal that is lost, where writing fails."""
     nowhere = os.open(os.devnull, os.O_WRONLY)

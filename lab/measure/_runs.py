@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lab import measure
 from lab.errors import LabError, Stopped, one_line
-from lab.progress import Bar, hide, progress
+from lab.progress import Bar, hidden, hide, progress
 from lab.runs.store import RunFolder
 from lab.study.pool import Job, Pool
 from lab.study.slots import slots
@@ -136,7 +136,8 @@ def take_of_runs(folders: Sequence[RunFolder], names: Sequence[str], *, n_jobs: 
 def _alone(folder: RunFolder, names: Sequence[str], bar: Bar) -> Came:
     """``take_all`` in this process; a run that cannot be loaded is one that failed, as among others."""
     try:
-        return take_all(folder, names, bar.update)
+        with hidden():
+            return take_all(folder, names, bar.update)
     except LabError as error:
         return Came(failed=[_of_run(folder, error)])
 

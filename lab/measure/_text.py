@@ -5,12 +5,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from lab.config import RunConfig
-from lab.data.batches import Batches, Tokens, eval_windows
+from lab.data.batches import Tokens, eval_windows
 from lab.data.tokens import TokenSet, prepare
 from lab.errors import LabError
 from lab.model.loss import token_nats
-from lab.streams import stream_seed
 from lab.training.evaluate import ROWS
 from lab.training.load import Loaded
 from lab.training.score import OwnTokenizer
@@ -55,17 +53,6 @@ def few(tokens: Tokens, seq_len: int, most: int = FEW) -> tuple[Tensor, Tensor]:
     whole = max(1, (len(tokens) - 1) // seq_len)
     at = torch.linspace(0, whole - 1, min(most, whole)).round().long()
     return x_WT[at], y_WT[at]
-
-
-def batches_of(config: RunConfig, tokens: TokenSet) -> Batches:
-    """The batches that a run was trained on."""
-    return Batches(
-        tokens.train,
-        seq_len=config.model.max_seq_len,
-        batch_size=config.train.batch_size,
-        seed=stream_seed(config.study_seed, config.seed, "data"),
-        tokens_hash=tokens.hash,
-    )
 
 
 @torch.no_grad()

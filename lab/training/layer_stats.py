@@ -111,7 +111,7 @@ def probe(model: Transformer, x_BT: Tensor, y_BT: Tensor) -> Line:
             for block in dict.fromkeys(model.layers()):
                 stack.callback(_keep_output(block, blocks).remove)
                 if isinstance(block.attn, SoftmaxAttention):
-                    stack.enter_context(_watched(block.attn, partial(_attention, block.attn, attended, blocks)))
+                    stack.enter_context(watched(block.attn, partial(_attention, block.attn, attended, blocks)))
             hidden_BTD, _ = model.forward(x_BT)  # never compiled
             loss = token_loss(model, hidden_BTD, y_BT, denominator=y_BT.numel()).objective
             first, last = torch.autograd.grad(loss, (blocks[0], blocks[-1]), allow_unused=True)
@@ -153,15 +153,14 @@ def _keep_output(block: nn.Module, kept: list[Tensor]) -> RemovableHandle:
 
 
 @contextmanager
-def _watched(attn: SoftmaxAttention, look: Callable[..., None]) -> Iterator[None]:
-    """Have ``look`` see what the layer's attention is asked to compute."""
+def watched(attn: SoftmaxAttention, look: Callable[..., Sequence[Any] | None]) -> Iterator[None]:
+    """Have ``look`` see what the layer's attention is asked to compute, and perhaps give other arguments for it."""
     attend = attn.attend
 
-    def watched(*args: Any) -> Tensor:
-        look(*args)
-        return attend(*args)
+    def seen(*args: Any) -> Tensor:
+        return attend(*(look(*args) or args))
 
-    attn.attend = watched  # type: ignore
+    attn.attend = seen  # type: ignore
     try:
         yield
     finally:
@@ -185,16 +184,26 @@ def _attention(
     Weights that are something else than a softmax over the keys have no entropy.
     """
     with torch.autocast(q_BTNH.device.type, enabled=False):
-        k_BSNH = k_BSKH.float().repeat_interleave(q_BTNH.shape[2] // k_BSKH.shape[2], dim=2)
-        scores_BNTS = torch.einsum("btnh,bsnh->bnts", q_BTNH.float(), k_BSNH) * attn.scale
-        scores_BNTS = scores_BNTS if bias is None else scores_BNTS + bias
-        scores_BNTS = attn.stability.scores(scores_BNTS)
-        scores_BNTS = scores_BNTS + attention_mask(attn.layer.mask, pos_T, pos_S, scores_BNTS)
-        entropy = None
-        if not attn.own_weights:
-            log_BNTS = scores_BNTS.log_softmax(dim=-1)
-            entropy = -(log_BNTS.exp() * log_BNTS.clamp(min=torch.finfo(torch.float32).min)).sum(-1).mean()
+        scores_BNTS = scores_of(attn, q_BTNH, k_BSKH, pos_T, pos_S, bias)
+        entropy = None if attn.own_weights else entropies(scores_BNTS).mean()
         found.setdefault(len(blocks), []).append((scores_BNTS.max(), entropy))
+
+
+def scores_of(
+    attn: SoftmaxAttention, q_BTNH: Tensor, k_BSKH: Tensor, pos_T: range, pos_S: Any, bias: Tensor | None
+) -> Tensor:
+    """What the weights of the keys are made of, (B, N, T, S) in fp32: with bias, caps and mask."""
+    k_BSNH = k_BSKH.float().repeat_interleave(q_BTNH.shape[2] // k_BSKH.shape[2], dim=2)
+    scores_BNTS = torch.einsum("btnh,bsnh->bnts", q_BTNH.float(), k_BSNH) * attn.scale
+    scores_BNTS = scores_BNTS if bias is None else scores_BNTS + bias
+    scores_BNTS = attn.stability.scores(scores_BNTS)
+    return scores_BNTS + attention_mask(attn.layer.mask, pos_T, pos_S, scores_BNTS)
+
+
+def entropies(scores_BNTS: Tensor) -> Tensor:
+    """Of the softmax over the keys of each query and head, (B, N, T), in nats."""
+    log_BNTS = scores_BNTS.log_softmax(dim=-1)
+    return -(log_BNTS.exp() * log_BNTS.clamp(min=torch.finfo(torch.float32).min)).sum(-1)
 
 
 def _logsumexp(model: Transformer, hidden_BTD: Tensor) -> Tensor:

@@ -60,7 +60,20 @@ def plan(config: RunConfig, target: RunConfig | None = None, *, here: bool = Tru
         architecture = match.architecture
         config = replace(config, activation=architecture.activation)
     outline = architecture.outline()
-    batches = Batches(
+    batches = batches_of(config, tokens)
+    start = warm_start(config, outline, tokenizer_hash=tokens.tokenizer_hash)
+    config = replace(config, init_from=start.run if start else None)  # however the run was named
+    identity = _identity(config, tokens, start)
+    return Plan(config, architecture, outline, tokens, batches, identity, match, start)
+
+
+def batches_of(config: RunConfig, tokens: TokenSet) -> Batches:
+    """The batches that a run is trained on.
+
+    Raises:
+        ConfigError: the text is too short, or windows are for what is planted into them.
+    """
+    return Batches(
         tokens.train,
         seq_len=config.model.max_seq_len,
         batch_size=config.train.batch_size,
@@ -68,10 +81,6 @@ def plan(config: RunConfig, target: RunConfig | None = None, *, here: bool = Tru
         tokens_hash=tokens.hash,
         ngrams=config.data.ngrams(tokens.vocab_size),
     )
-    start = warm_start(config, outline, tokenizer_hash=tokens.tokenizer_hash)
-    config = replace(config, init_from=start.run if start else None)  # however the run was named
-    identity = _identity(config, tokens, start)
-    return Plan(config, architecture, outline, tokens, batches, identity, match, start)
 
 
 def _identity(config: RunConfig, tokens: TokenSet, start: WarmStart | None) -> str:
