@@ -29,17 +29,12 @@ quickstart: install  ## install, train two small variants on real prose, print t
 	$(BIN)/lab train -m norm=layernorm,rmsnorm train.steps=150
 	$(BIN)/lab table
 
-.PHONY: repro
-repro: $(addprefix repro-,$(STUDIES))  ## every study, one after another: make repro TIER=smoke|laptop|night
+.PHONY: repro $(addprefix repro-,$(STUDIES))
+repro: $(addprefix repro-,$(STUDIES))  ## every study, or repro-NAME one: make repro-narang-ffn TIER=laptop
 
-.PHONY: $(addprefix repro-,$(STUDIES))
 $(addprefix repro-,$(STUDIES)): repro-%: install
 	$(BIN)/lab train study=$* tier=$(TIER)
 	$(BIN)/lab table $*
-
-.PHONY: help-repro
-help-repro:  ## the studies that repro-NAME knows: make repro-narang-ffn TIER=laptop
-	@echo $(STUDIES)
 
 .PHONY: test
 test: install  ## the fast tests, under 90 seconds
