@@ -11,7 +11,8 @@ from lab.commands._ledger import ledger, studies_by_claim
 from lab.commands._stored import load, verdicts
 from lab.commands._stored_page import made
 from lab.errors import LabError
-from lab.report.stored import merged
+from lab.report.stored import merged, read
+from lab.report.stored_index import FILE, index
 from lab.study.claims import claims
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reproductions"
@@ -66,6 +67,10 @@ def test_it_is_small_and_whole(file):
     assert len(value["runs"]) == value["expected"]
     assert value["commits"]
     assert "smoke" not in file.stem
+
+
+def test_the_list_has_them_all():
+    assert (FOLDER / FILE).read_text(encoding="utf-8") == index([read(file) for file in FILES])
 
 
 @pytest.mark.slow

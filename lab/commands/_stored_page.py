@@ -18,7 +18,6 @@ from lab.report import thinned
 from lab.report.grid import Grid
 from lab.report.lr_table import lr_sensitivity
 from lab.report.main_table import table
-from lab.report.measures_table import measures
 from lab.report.rows import within
 from lab.report.stability_table import stability
 from lab.report.stored import Stored
@@ -54,9 +53,6 @@ def made(kept: Stored) -> tuple[str, dict[str, bytes]]:
 def _grids(kept: Stored) -> Iterator[Grid]:
     compared = with_claims(comparison(found(kept)))
     yield table(replace(compared, judged=()))  # the page has a section for them
-    measured = measures(compared.variants)
-    if measured is not None:
-        yield measured
     if _is_about_stability(kept):
         yield stability(compared.variants)
     if _has_rates(kept):

@@ -1,4 +1,4 @@
-"""List the published claims, each with the verdict of the strongest stored study that tests it."""
+"""List the published claims, each with what the strongest stored study says of it."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Keep a finished study: results, curves and verdicts in one small file, and a page with tables and figures."""
+"""Keep a finished study: its results and verdicts in a small file, and a page of tables."""
 
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from lab.commands._stored_files import add_stored, written_dir
 from lab.commands._stored_page import SHOWS, made
 from lab.errors import LabError
 from lab.files import write_atomically
+from lab.report import stored, stored_index
 from lab.study.manifest import find, manifests
 
 
@@ -37,6 +38,8 @@ def main(argv: list[str]) -> int:
         for name, data in files.items():
             write_atomically(folder / name, data)
             print(folder / name)
+        known = [stored.read(file) for file in sorted(folder.glob("*.json"))]
+        write_atomically(folder / stored_index.FILE, stored_index.index(known).encode())
     except OSError as error:
         raise LabError(f"{folder}: cannot be written ({error.strerror}); --to names another folder") from error
     return 0

@@ -129,7 +129,7 @@ def draw_curves(
             marks["held out"] = True
     if not handles:
         since = f" from step {options.first} on" if options.first else ""
-        raise LabError(f"no run has {key} in its metrics{since}")
+        raise LabError(f"no run has {key} in its metrics.jsonl{since}")
     axes.set_xlabel("step")
     axes.set_ylabel(label + (f"\n(mean of {options.smooth} steps)" if options.smooth > 1 else ""))
     axes.grid(visible=True)

@@ -9,6 +9,7 @@ from lab.report.comparison import Comparison
 from lab.report.effects import Effect, Effects
 from lab.report.further import further
 from lab.report.grid import NONE, Column, Grid, Later, LaterRecords
+from lab.report.measures_table import measures, measures_data, measures_notes
 from lab.report.notes import reasons, si, warnings
 from lab.report.rows import Row
 from lab.stats.contrast import ALPHA
@@ -31,16 +32,21 @@ def table(comparison: Comparison) -> Grid:
             bodies.append([by_label.get(row.variant, NONE) for row in rows])
     more, numbers, by_seed = further(comparison)
     shared, read, *tested = (" · ".join(pieces) for pieces in comparison.notes())
-    notes = [shared, read, *more.notes, *tested]
+    notes = [shared, read, *more.notes, *measures_notes(comparison.variants), *tested]
     notes += reasons(comparison.records)
     notes += [f"warning: {line}" for line in warnings(comparison.records, rows)]
     return Grid(
         title="Losses and costs",
         columns=columns,
         rows=list(zip(*bodies, strict=True)),
-        below=[*contrasts(found), *claims_grid(comparison.judged, found.stats.alpha if found else ALPHA), more],
+        below=[
+            *contrasts(found),
+            *claims_grid(comparison.judged, found.stats.alpha if found else ALPHA),
+            more,
+            *measures(comparison.variants),
+        ],
         notes=notes,
-        data=Later(lambda: {**comparison.data(), **numbers()}),
+        data=Later(lambda: {**comparison.data(), **numbers(), **measures_data(comparison.variants)}),
         per_seed=LaterRecords(lambda: _per_seed(comparison, by_seed())),
     )
 

@@ -18,6 +18,7 @@ def test_help_lists_commands_and_every_choice(argv, run):
     status, out, err = run(*argv)
     assert (status, err) == (0, "")
     known = {"train", "table", "explain", "kv", "generate", "eval", "probe", "measure", "profile", "doctor"}
+    known |= {"store", "claims"}
     assert known <= set(listing())
     for command, text in listing().items():
         assert f"  {command} " in out
