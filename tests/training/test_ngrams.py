@@ -8,6 +8,7 @@ from lab.report.variants import variants
 from lab.runs.store import RunFolder
 from lab.training.loop import backward
 from lab.training.plan import plan
+from lab.training.stack import refusal
 from lab.training.state import new_state
 
 LENGTH = "model.max_seq_len=48"
@@ -73,3 +74,11 @@ def test_a_run_before_there_were_such_keys_is_of_the_same_variant(train):
     other = RunFolder(train("seed=2", "data.ngram_rate=0.1").folder).result()
     labels = {made.label for made in variants([old, other])}
     assert labels == {"data.ngram_rate=0.0", "data.ngram_rate=0.1"}
+
+
+@pytest.mark.slow
+def test_masked_runs_are_not_stacked(config):
+    for overrides, refused in (((LENGTH, "data.ngram_rate=0.1"), False), ((LENGTH, "data.ngram_mask=true"), True)):
+        planned = plan(config(*overrides))
+        why = refusal(planned.config, new_state(planned.config, planned.architecture), planned.batches)
+        assert (why is not None and why.startswith("data.ngram_mask leaves out targets")) is refused

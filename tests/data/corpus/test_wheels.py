@@ -127,3 +127,15 @@ def test_the_mix_keeps_each_document_in_its_split(release):
         for split in SPLITS:
             found = [d.id for d in whole.split(split) if d.id.startswith(f"{name}/")]
             assert found == [f"{name}/{d.id}" for d in own.split(split)]
+
+
+def test_the_documentation_has_these_sizes():
+    page = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+    for name, (splits, _) in RELEASED.items():
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+        documents = sum(n for n, _ in splits.values())
+        sizes = " / ".join(f"{size:,}" for _, size in splits.values())
+        total = sum(size for _, size in splits.values())
+        assert f"| {documents:,} | {total:,} ({sizes}) |" in row
+        for wheel in choices.load("data", name).FACTS.wheels if name != "mix" else ():
+            assert f"`{wheel.project}` {wheel.version}" in row
