@@ -1,6 +1,7 @@
 """Streaming from the hub, on local files and with the hub's answers made up."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -251,3 +252,12 @@ def test_the_revision_that_was_begun_is_gone_on_with(jsonl, monkeypatch):
         texts = streamed(make("owner/name", field="body", subset="s", tokens=tokens))
         assert texts == TEXTS[: len(texts)]
     assert asked == [("owner/name", "s", "train", "first")] * 2
+
+
+@pytest.mark.slow
+def test_a_command_without_a_network_is_one_line(lab):
+    env = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "0"}
+    done = lab("data", "get", "tinystories", env=env)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("lab data: data.dataset 'roneneldan/TinyStories' is not in the cache and the hub cannot")
