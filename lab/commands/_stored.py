@@ -129,6 +129,12 @@ def gather(manifest: Manifest, *, incomplete: bool) -> Stored:
         )
     if not ended:
         raise LabError(f"{manifest.label} has no run that ended")
+    unmeasured = sum(_lacks_measures(manifest, entry, result) for entry, result in ended)
+    if unmeasured and not incomplete:
+        raise LabError(
+            f"{manifest.label}: {unmeasured} runs lack measures that the study declares; lab measure "
+            f"{manifest.label}, or --incomplete stores what there is"
+        )
     environments = [_environment(entry) for entry, _ in ended]
     commits = {str(commit) for _, result in ended if (commit := (result.get("env") or {}).get("commit"))}
     kept = Stored(
@@ -150,6 +156,12 @@ def gather(manifest: Manifest, *, incomplete: bool) -> Stored:
         runs=_runs(ended),
     ).settled()
     return kept.judged(verdicts(kept))
+
+
+def _lacks_measures(manifest: Manifest, entry: Entry, result: Mapping[str, Any]) -> bool:
+    """Whether a reported run that is done was not measured as its study declares."""
+    names = {*((manifest.declared or {}).get("measures") or ())}
+    return entry.cell.role == "report" and result["status"] == "done" and not names <= {*result.get("measures", ())}
 
 
 def again(kept: Stored) -> Stored:

@@ -12,6 +12,7 @@ from lab.commands._stored_files import stored_files
 from lab.report.claims_grid import difference_said, pair_said, published_said
 from lab.report.formats import marked
 from lab.report.grid import NONE, Column, Grid
+from lab.report.notes import si
 from lab.report.panels import text
 from lab.study.claims import DAGGER, topics
 
@@ -99,7 +100,7 @@ def _grid(topic: str, entries: Sequence[Entry]) -> Grid:
 
 def _mde(entry: Entry) -> str:
     mde = entry.said.get("mde")
-    return NONE if mde is None else f"{mde:.2g} {entry.said['unit']}".rstrip()
+    return NONE if mde is None else f"{si(mde)} {entry.said['unit']}".rstrip()
 
 
 def _full(entry: Entry) -> Iterator[str]:

@@ -115,7 +115,7 @@ def _claims(kept: Stored) -> Iterator[str]:
 def _about(claim: Mapping[str, Any]) -> Iterator[str]:
     """The claim in words, its verdict, and the two scales."""
     mark = "†" if claim["told"] else ""
-    mde = "" if claim["mde"] is None else f", MDE {claim['mde']:.2g} {claim['unit']}".rstrip()
+    mde = "" if claim["mde"] is None else f", MDE {si(claim['mde'])} {claim['unit']}".rstrip()
     verdict = claim["verdict"] or "no verdict at this tier"
     yield f"- **{marked(claim['claim'])}**{mark}: *{marked(verdict)}*. {marked(claim['statement'])}"
     yield f"  - published: {marked(claim['source'])}; {marked(claim['setup'])}"

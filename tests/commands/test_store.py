@@ -224,6 +224,24 @@ def test_what_is_not_there_is_one_line(outputs):
         store.main(["acts"])
 
 
+def test_a_study_is_measured_before_it_is_stored(outputs):
+    file = outputs / "studies" / "acts-01234567" / "study.json"
+    value = json.loads(file.read_text())
+    value["declared"]["measures"] = ["lengths"]
+    file.write_text(json.dumps(value))
+    for n, run in enumerate(sorted((outputs / "runs").iterdir())):
+        names = {"lengths": {"loss_x2": 3.0}} if n != 4 else {"probes": {}}
+        (run / "measures.json").write_text(json.dumps({"schema": 1, "values": names}))
+    with pytest.raises(
+        LabError, match=r"acts-01234567: 1 runs lack measures .* lab measure acts-01234567, or --inc"
+    ):
+        store.main(["acts", "--to", str(outputs)])
+    (run.parent / "120000000000" / "measures.json").write_text('{"schema": 1, "values": {"lengths": {}}}')
+    assert store.main(["acts", "--to", str(outputs)]) == 0
+    assert load(str(outputs / "acts.json")).runs[0].result["measures"] == {"lengths": {"loss_x2": 3.0}}
+    assert "**Measured: lengths**" in (outputs / "acts.md").read_text()
+
+
 def test_what_is_missing_is_said_of_a_study_stored_without_it(outputs, capsys):
     (outputs / "runs" / "130000000000" / "result.json").unlink()
     assert store.main(["acts", "--incomplete", "--to", str(outputs)]) == 0
