@@ -23,6 +23,9 @@ from lab.study.state import ENDED
 MACHINE = ("processor", "cores", "gpu", "platform")
 """Keys of a run's environment that are of the machine."""
 
+REPORTED = ("spikes", "layers", "val_losses", "attention_path", "clipped_share", "tokens_per_s", "peak_memory_mib")
+"""What is kept of reported runs alone."""
+
 SAID = ("lab", "python", "torch")
 """Versions that the environment has beside its packages."""
 
@@ -190,7 +193,7 @@ def _runs(ended: list[tuple[Entry, dict[str, Any]]]) -> list[StoredRun]:
             stage=entry.stage,
             seed=entry.cell.seed,
             lr=entry.cell.lr,
-            result=_result(result, lines.get(entry.id, [])),
+            result=_result(result, lines[entry.id]) if entry.id in lines else _of_tuning(result),
             curve=thinned.curve(lines[entry.id], result, at) if lines.get(entry.id) else None,
         )
         for entry, result in ended
@@ -202,6 +205,11 @@ def _result(result: Mapping[str, Any], lines: list[dict[str, Any]]) -> dict[str,
     if result.get("val_losses") is not None:
         return dict(result)
     return {**result, "val_losses": [[line["step"], line["val_loss"]] for line in lines if line.get("val_loss")]}
+
+
+def _of_tuning(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a run that only helped to choose a learning rate, what tables do not show of it is left out."""
+    return {key: None if key in REPORTED else value for key, value in result.items()}
 
 
 def _environment(entry: Entry) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 ``docs/reproductions/STEM.json`` holds what was asked, on what it ran, and of each run its result and its curves:
 numbers to seven digits, curves thinned to some hundred points with the spikes kept. What all runs have in common
-stands once. Equal runs make equal files, byte for byte; nothing in it is of the time at which it was written.
+stands once, and so does what those of an arm have. Equal runs make equal files, byte for byte; nothing in it is of
+the time at which it was written.
 """
 
 import hashlib
@@ -21,6 +22,9 @@ SCHEMA = 1
 
 DIGITS = 7
 """Significant digits of a number, as many as its 32 bits have."""
+
+HASH = 12
+"""Hex digits of hashes that tell runs from one another."""
 
 EXACT = ("config", "declared")
 """Sections in which numbers stay as they were written."""
@@ -106,11 +110,16 @@ class Stored:
         patterned = patterns([run.result for run in self.runs])
         results = [rounded(result) for result in patterned]
         common = shared(results)
+        own = [without(result, common) for result in results]
+        arms = {
+            arm: shared([one for run, one in zip(self.runs, own, strict=True) if run.arm == arm])
+            for arm in dict.fromkeys(run.arm for run in self.runs)
+        }
         runs = [
-            {**_head(run), "result": without(result, common), "curve": run.curve}
-            for run, result in zip(self.runs, results, strict=True)
+            {**_head(run), "result": without(one, arms[run.arm]), "curve": run.curve}
+            for run, one in zip(self.runs, own, strict=True)
         ]
-        held = {"shared": common, "runs": runs}
+        held = {"shared": common, "arms": arms, "runs": runs}
         return _set({"schema": SCHEMA, **rounded(plain), "digest": digest(held), **held})
 
     def settled(self) -> "Stored":
@@ -141,7 +150,7 @@ def read(path: Path) -> Stored:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         if value.pop("schema") == SCHEMA:
-            if value["digest"] != digest({key: value[key] for key in ("shared", "runs")}):
+            if value["digest"] != digest({key: value[key] for key in ("shared", "arms", "runs")}):
                 raise LabError(f"{path}: its runs were changed after they were stored; lab store writes it anew")
             return _parsed(value)
     except OSError as error:
@@ -152,10 +161,10 @@ def read(path: Path) -> Stored:
 
 
 def _parsed(value: dict[str, Any]) -> Stored:
-    common = value.pop("shared")
-    for key in ("schema", "digest"):
+    arms = {arm: merged(value["shared"], part) for arm, part in value.pop("arms").items()}
+    for key in ("schema", "digest", "shared"):
         value.pop(key, None)
-    runs = [StoredRun(**run | {"result": merged(common, run["result"])}) for run in value.pop("runs")]
+    runs = [StoredRun(**run | {"result": merged(arms[run["arm"]], run["result"])}) for run in value.pop("runs")]
     return Stored(**value, runs=runs)
 
 
@@ -241,11 +250,21 @@ def patterns(results: Sequence[Values]) -> list[dict[str, Any]]:
         kept.setdefault(tuple(_first(one.get(name) for one in hashed)), name)
     names = set(kept.values())
     return [
-        {**result, "hashes": {**result["hashes"], "tensors": {n: h for n, h in tensors.items() if n in names}}}
+        {**result, "hashes": _short(result["hashes"], {n: h for n, h in tensors.items() if n in names})}
         if isinstance(result.get("hashes"), Mapping)
         else dict(result)
         for result, tensors in zip(results, hashed, strict=True)
     ]
+
+
+def _short(hashes: Values, tensors: Mapping[str, str]) -> dict[str, Any]:
+    """The hashes with these of tensors, and what each run has its own of cut short."""
+    batches = hashes.get("batches")
+    return {
+        **hashes,
+        "batches": batches[:HASH] if isinstance(batches, str) else batches,
+        "tensors": {name: value[:HASH] for name, value in tensors.items()},
+    }
 
 
 def _first(values: Iterator[str | None]) -> Iterator[int | None]:

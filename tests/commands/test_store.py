@@ -1,6 +1,7 @@
 """A study is stored, and what is made from the file is what was made from its runs."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,8 @@ from tests.report.records import record
 STEPS = 150
 ARMS = {"relu": 0.0, "gelu": -0.1, "elu": 0.2}
 
+PUBLISHED = {"claim": "", "metric": None, "want": None, "arms": {}, "at": None, "margin": None, "note": None}
+
 DECLARED = {
     "name": "acts",
     "question": "Which is best?",
@@ -24,10 +27,7 @@ DECLARED = {
     "stats": {"alpha": 0.05, "power": 0.8, "margin": 0.02},
     "lr": {"mode": "shared", "grid": [], "extend": 1},
     "variants": [{"name": "gelu", "set": {}}, {"name": "elu", "set": {}}],
-    "published": [
-        {"claim": "narang2021.activation-order", "metric": None, "want": None, "arms": {}, "at": None}
-        | {"margin": None, "note": None}
-    ],
+    "published": [PUBLISHED | {"claim": "narang2021.activation-order"}],
     "tier": "laptop",
     "verdicts": True,
 }
@@ -65,9 +65,12 @@ def outputs(tmp_path, monkeypatch):
     return tmp_path
 
 
-def _run(folder, arm, seed, loss):
+def _run(folder, arm, seed, loss, *, lr=0.001, qk_norm=False, init_loss=None):
     folder.mkdir(parents=True)
-    made = record(folder.name, loss=loss, seed=seed, activation={"name": arm, "d_ff": None, "ratio": 4.0})
+    settings = {"activation": {"name": arm, "d_ff": None, "ratio": 4.0}, "optim__lr": lr}
+    if qk_norm:
+        settings["stability"] = {"qk_norm": {"name": "qk_norm"}}
+    made = record(folder.name, loss=loss, seed=seed, **settings) | {"init_loss": init_loss}
     made["hashes"] = made["hashes"] | {"batches": str(seed), "tensors": {"emb": f"e{seed}", "q": f"q{seed}"}}
     made |= {"threads": 1, "env": {"commit": "abc-dirty", "lab": "0.1.0", "torch": "2.13", "earlier": []}}
     made["val_losses"] = [[19, loss + 0.9], [STEPS, loss]]
@@ -79,6 +82,47 @@ def _run(folder, arm, seed, loss):
     times = {"started": "2026-01-01T00:00:00+00:00", "commit": None, "version": "0.1.0", "host": "h", "pid": 1}
     ended = {"attempt": 1, "ended": "2026-01-02T00:20:00+00:00", "status": "done", "reason": None}
     (folder / "attempts.jsonl").write_text(f"{json.dumps({'attempt': 1, **times})}\n{json.dumps(ended)}\n")
+
+
+@pytest.fixture
+def rates(tmp_path, monkeypatch):
+    """A study of two arms at three learning rates on two seeds, and at the best on three more."""
+    monkeypatch.setenv("LAB_OUTPUTS", str(tmp_path))
+    cells, ids = [], []
+    for n, arm in enumerate(("baseline", "qk_norm")):
+        for role, seeds, lrs in (("tune", (101, 102), (0.001, 0.01, 0.1)), ("report", (1, 2, 3), (0.01,))):
+            for seed in seeds:
+                for lr in lrs:
+                    ids.append(f"{n}{seed}{lr:g}".replace(".", "").ljust(12, "0"))
+                    cells.append(Cell(arm, (), role, seed, lr))
+                    loss = 3 + abs(math.log10(lr) + 2) * (1 - n / 2) + (seed % 5) / 100 * (1 + n / 50)
+                    _run(tmp_path / "runs" / ids[-1], "relu", seed, loss, lr=lr, qk_norm=bool(n), init_loss=7.0)
+    lr = {"mode": "curve", "grid": [0.001, 0.01, 0.1], "extend": 0}
+    claim = PUBLISHED | {"claim": "wortsman2023.qk-norm", "metric": "lr_sensitivity"}
+    declared = DECLARED | {"lr": lr, "baseline": {"name": "baseline", "set": {}}, "published": [claim]}
+    declared |= {"variants": [{"name": "qk_norm", "set": {}}], "tier": "night"}
+    study = Manifest("rates", "01234567", ("study=rates",), declared, "2026-01-01T00:00:00+00:00", 18)
+    study.with_stage("all", cells, ids).write()
+    return tmp_path
+
+
+def test_a_study_of_learning_rates_keeps_the_runs_that_chose_them(rates, capsys):
+    before = told(capsys, "C", "rates"), told(capsys, "A", "rates")
+    assert store.main(["rates", "--to", str(rates)]) == 0
+    (rates / "runs").rename(rates / "elsewhere")
+    capsys.readouterr()
+    path = rates / "rates-night.json"
+    assert near(before[0], told(capsys, "C", "--stored", path))
+    assert near(before[1], told(capsys, "A", "--stored", path))
+    kept = load(str(path))
+    (claim,) = kept.claims
+    assert (claim["metric"], claim["seeds"], claim["verdict"]) == ("lr_sensitivity", 2, "too few seeds")
+    assert claim["pairs"][0]["mean"] == pytest.approx(-1 / 3, abs=1e-3)
+    assert sum(run.curve is None for run in kept.runs) == 12
+    page = path.with_suffix(".md").read_text()
+    assert "12 more at other learning rates or on tuning seeds" in page
+    assert "**Learning rates**" in page
+    assert "![rates-night-lr](rates-night-lr.svg)" in page
 
 
 def told(capsys, *argv):
