@@ -10,7 +10,7 @@ from lab.commands._stored_page import SHOWS, made
 from lab.errors import LabError
 from lab.files import write_atomically
 from lab.report import stored, stored_index
-from lab.study.manifest import find, manifests
+from lab.study.manifest import Manifest, find, manifests
 
 
 def main(argv: list[str]) -> int:
@@ -24,7 +24,7 @@ def main(argv: list[str]) -> int:
     if (options.study is None) == (options.stored is None):
         parser.error("name a study, or with --stored one that was stored")
     if options.stored is None:
-        kept = gather(find(options.study), incomplete=options.incomplete)
+        kept = gather(_found(options.study, options.tier), incomplete=options.incomplete)
     else:
         kept = again(load(options.stored))
     text, pictures = made(kept)
@@ -45,6 +45,24 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def _found(word: str, tier: str | None) -> Manifest:
+    """The study, of several of a name the latest, or the latest at a tier.
+
+    Raises:
+        LabError: there is none.
+    """
+    found = find(word)
+    if tier is None:
+        return found
+    same = [manifest for manifest in manifests() if manifest.name == found.name and manifest.declared]
+    tiers = {str((manifest.declared or {}).get("tier")): manifest for manifest in reversed(same)}
+    if tier not in tiers:
+        raise LabError(
+            f"study {found.name} was not run at tier '{tier}', but at {', '.join(sorted(tiers)) or 'none'}"
+        )
+    return tiers[tier]
+
+
 def _parser() -> Parser:
     parser = Parser(prog="lab store", description=__doc__)
     labels = None if Parser.completing is None else AnyOf([manifest.label for manifest in manifests()])
@@ -55,6 +73,7 @@ def _parser() -> Parser:
         choices=labels,
         help="a study whose runs have ended: its name, the beginning of it, or its folder",
     )
+    parser.add_argument("--tier", metavar="TIER", help="the latest of that name at this tier (default: the latest)")
     add_stored(parser, "judge and write anew a study that was stored, by its name or path, without its runs")
     parser.add_argument("--to", metavar="DIR", type=Path, help="where to (default: docs/reproductions)")
     parser.add_argument(

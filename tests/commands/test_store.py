@@ -268,6 +268,17 @@ def test_what_is_not_there_is_one_line(outputs):
         store.main(["acts"])
 
 
+def test_a_tier_picks_the_study(outputs):
+    smoke = Manifest("acts", "89abcdef", (), DECLARED | {"tier": "smoke"}, "2026-02-01T00:00:00+00:00", 9)
+    smoke.write()
+    with pytest.raises(LabError, match="acts-89abcdef is not complete: 9 of 9 runs"):
+        store.main(["acts"])
+    with pytest.raises(LabError, match="study acts was not run at tier 'gpu', but at laptop, smoke"):
+        store.main(["acts", "--tier", "gpu"])
+    assert store.main(["acts", "--tier", "laptop", "--to", str(outputs)]) == 0
+    assert load(str(outputs / "acts.json")).hash == "01234567"
+
+
 def test_a_study_is_measured_before_it_is_stored(outputs):
     file = outputs / "studies" / "acts-01234567" / "study.json"
     value = json.loads(file.read_text())
