@@ -1,11 +1,11 @@
 """The list of the stored studies, as a page beside theirs."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from lab.report.formats import marked
 from lab.report.grid import NONE
 from lab.report.stored import Stored
+from lab.report.stored_page import in_words
 
 FILE = "README.md"
 
@@ -25,8 +25,6 @@ def index(kept: Sequence[Stored]) -> str:
     """
     lines = ["| study | tier | what is asked | runs | hours | claims |", "| :-- | :-- | :-- | --: | --: | :-- |"]
     for one in kept:
-        words = Counter(str(said["kind"]) for said in one.claims if said["kind"])
-        claims = ", ".join(f"{n} {word}" for word, n in words.most_common()) or NONE
         hours = NONE if one.hours is None else f"{one.hours:g}"
         question = marked(str(one.declared.get("question") or ""))
         cells = [
@@ -35,7 +33,7 @@ def index(kept: Sequence[Stored]) -> str:
             question,
             str(len(one.runs)),
             hours,
-            claims,
+            in_words(one) or NONE,
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return f"{HEAD}\n\n" + "\n".join(lines) + "\n"

@@ -1,5 +1,6 @@
 """A stored study as a page of Markdown: what was asked and run, tables, claims with their verdicts, figures."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,6 +91,14 @@ def _ran(kept: Stored) -> Iterator[str]:
     spent = "not known" if kept.hours is None else f"{kept.hours:g} hours of training, summed over runs"
     threads = ", ".join(map(str, kept.threads)) or "?"
     yield f"**Time** {spent}; threads a run: {threads}; asked {kept.asked[:10]}, ended {kept.date}"
+    if words := in_words(kept):
+        yield f"**Claims** {words}"
+
+
+def in_words(kept: Stored) -> str:
+    """How many claims there are of each kind of verdict; empty where there is none."""
+    words = Counter(str(said["kind"]) for said in kept.claims if said["kind"])
+    return ", ".join(f"{n} {word}" for word, n in words.most_common())
 
 
 def _span(values: Sequence[float | int | None], unit: str) -> str:
