@@ -56,6 +56,7 @@ class LabSweeper(Sweeper):
         Raises:
             LabError: a run is refused, and none is started; or a run failed.
         """
+        from lab.measure._study import check, measure_study
         from lab.study.asked import asked
 
         assert self.config is not None
@@ -75,7 +76,11 @@ class LabSweeper(Sweeper):
         if self.stops_itself:
             self.launcher.stop_on_error = sweep.settings.on_error == "stop"  # type: ignore[union-attr]
         sweep.check(script())
+        check(sweep.manifest, (planned.config for planned in sweep.plans.values()))
         sweep.carry_out(script())
+        measure_study(
+            sweep.manifest, n_jobs=1 if self.tells else getattr(self.launcher, "n_jobs", None), here=self.here
+        )
         return []
 
     def _names(self) -> tuple[str, list[str]]:

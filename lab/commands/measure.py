@@ -12,6 +12,8 @@ from lab import measure
 from lab.commands._parser import Parser
 from lab.commands._runs import AnyOf
 from lab.errors import LabError
+from lab.measure._runs import done, take_of_runs
+from lab.measure._study import names_of
 from lab.report.formats import FORMATS
 from lab.report.grid import NONE, Column, Grid
 from lab.report.panels import text
@@ -25,6 +27,8 @@ class Row:
     """An arm of a study, or a run."""
 
     name: str
+    asked: list[str]
+    """Measures that its study's file asks for."""
     folders: list[RunFolder] = field(default_factory=list)
 
 
@@ -39,13 +43,12 @@ def main(argv: list[str]) -> int:
     rows = list[Row]()
     for word in options.words:
         rows += _rows(word)
-    done = [folder for row in rows for folder in row.folders]
-    if not done:
+    found = list(dict.fromkeys(folder for row in rows for folder in row.folders))
+    if not found:
         raise LabError(f"no run of {', '.join(options.words)} is done: only runs that are can be measured")
 
-    from lab.measure._runs import take_of_runs
-
-    came = take_of_runs(list(dict.fromkeys(done)), only or measure.names())
+    asked = list(dict.fromkeys(name for row in rows for name in row.asked))
+    came = take_of_runs(found, only or asked or measure.names())
     for line in came.failed:
         print(f"lab measure: {line}", file=sys.stderr)
     made = grid([_facts(row, only) for row in rows])
@@ -74,7 +77,7 @@ def _parser() -> Parser:
         metavar="NAME",
         action="append",
         choices=known,
-        help="one measure; may be given again (default: all)",
+        help="one measure; may be given again (default: those that a study's file asks for, or all)",
     )
     parser.add_argument(
         "--format",
@@ -98,17 +101,13 @@ def _rows(word: str) -> list[Row]:
     study = manifest.at(Path(word).expanduser())
     if study is None:
         folder = find_run(word)
-        return [Row(folder.path.name, _done([folder]))]
+        return [Row(folder.path.name, [], done([folder]))]
     arms: dict[str, Row] = {}
     for entry in study.runs:
         if entry.cell.role == "report":
             arm = entry.cell.arm or " ".join(entry.cell.overrides)
-            arms.setdefault(arm, Row(arm)).folders += _done([entry.folder])
+            arms.setdefault(arm, Row(arm, names_of(study))).folders += done([entry.folder])
     return list(arms.values())
-
-
-def _done(folders: Sequence[RunFolder]) -> list[RunFolder]:
-    return [folder for folder in folders if (folder.result() or {}).get("status") == "done"]
 
 
 def _facts(row: Row, only: Sequence[str]) -> dict[str, Any]:

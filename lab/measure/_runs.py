@@ -5,7 +5,8 @@ fails does not lose the others.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,11 @@ class Came:
     """Measures."""
     failed: list[str] = field(default_factory=list)
     """One line for each that could not be taken."""
+
+
+def done(folders: Iterable[RunFolder]) -> list[RunFolder]:
+    """Those of runs that are done: a diverged one has no weights to speak of. Each once."""
+    return [folder for folder in dict.fromkeys(folders) if (folder.result() or {}).get("status") == "done"]
 
 
 def lacking(folder: RunFolder, names: Sequence[str]) -> list[str]:
@@ -116,7 +122,7 @@ def take_of_runs(folders: Sequence[RunFolder], names: Sequence[str], *, n_jobs: 
     with progress("measures taken", sum(lacks.values())) as bar:
         if len(waiting) == 1:
             return _alone(waiting[0], names, bar)
-        pool = Pool(slots(n_jobs, jobs_per_gpu=1, device="cpu", threads=1))
+        pool = Pool(slots(n_jobs, jobs_per_gpu=2, device=_device(waiting[0]), threads=1))
         pool.told = lambda index: bar.update(sum(lacks[waiting[i]] for i in index), f"{len(index)} runs")
         jobs = (Job(f"measures of {folder.path.name}", partial(_apart, folder.path, names)) for folder in waiting)
         try:
@@ -131,6 +137,15 @@ def take_of_runs(folders: Sequence[RunFolder], names: Sequence[str], *, n_jobs: 
         else:
             came.failed.append(_of_run(folder, end.error))
     return came
+
+
+def _device(folder: RunFolder) -> str:
+    """Where a run was trained."""
+    from lab.training.load import read_config
+
+    with suppress(LabError):  # it is said of the run itself
+        return str(read_config(folder).device)
+    return "cpu"
 
 
 def _alone(folder: RunFolder, names: Sequence[str], bar: Bar) -> Came:

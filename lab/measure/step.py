@@ -1,6 +1,6 @@
 """Where a training step's FLOPs and time go, after arXiv:2007.00072, table 1.
 
-Shares of the whole step, between 0 and 1, of five steps of the run from its first on, in fp32 with one thread, as
+Shares of the whole step, between 0 and 1, of three steps of the run from its first on, in fp32 with one thread, as
 ``lab profile`` has them. ``contractions_flops``, ``contractions_time``: products of matrices, and attention's two
 with the softmax between them where one kernel does all. ``norms_flops``, ``norms_time``: all norms.
 ``elementwise_flops``, ``elementwise_time``: activation, residual stream, embedding, copies. The rest is the loss,
@@ -18,7 +18,7 @@ from lab.training.profile.classes import ELEMENTWISE, NORMS
 from lab.training.profile.facts import facts as facts_of
 from lab.training.profile.measure import measure as profiled
 
-STEPS = 5
+STEPS = 3
 
 
 def measure(loaded: Loaded) -> dict[str, float]:

@@ -22,9 +22,11 @@ def test_what_lab_eval_says_of_longer_windows(times, overrides, loaded):
         assert found[f"tail_x{times}"] == pytest.approx(expected, rel=1e-6)
 
 
-def test_the_first_is_the_final_loss(loaded):
+def test_the_first_is_the_final_loss_where_that_was_computed_so(loaded):
     run = loaded()
-    assert measure.take("lengths", run)["loss_x1"] == pytest.approx(run.result["final_loss"], rel=1e-6)
+    assert measure.take("lengths", run)["loss_x1"] == run.result["final_loss"]
+    other = replace(run, result={**run.result, "config": {"precision": "bf16"}})
+    assert measure.take("lengths", other)["loss_x1"] == pytest.approx(run.result["final_loss"], rel=1e-6)
 
 
 def test_tokens_behind_the_training_length_one_by_one(loaded, monkeypatch):
