@@ -135,7 +135,7 @@ def gather(manifest: Manifest, *, incomplete: bool) -> Stored:
     unmeasured = sum(_lacks_measures(manifest, entry, result) for entry, result in ended)
     if unmeasured and not incomplete:
         raise LabError(
-            f"{manifest.label}: {unmeasured} runs lack measures that the study declares; lab measure "
+            f"{manifest.label}: measures that the study declares are lacking, of runs: {unmeasured}; lab measure "
             f"{manifest.label}, or --incomplete stores what there is"
         )
     environments = [_environment(entry) for entry, _ in ended]

@@ -1,6 +1,7 @@
 """The tables and figures of a stored study's page: which, by what the study asks and what its runs came to."""
 
 import math
+import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from lab.report import thinned
 from lab.report.grid import Grid
 from lab.report.lr_table import lr_sensitivity
 from lab.report.main_table import table
+from lab.report.metric import is_of_grid
 from lab.report.rows import within
 from lab.report.stability_table import stability
 from lab.report.stored import Stored
@@ -37,10 +39,13 @@ SHOWS = {
 }
 """Kinds of figures, and what each is."""
 
+OTHER = "The same of {}."
+"""Of differences in another number."""
+
 
 def made(kept: Stored) -> tuple[str, dict[str, bytes]]:
     """The page and its figures by file name."""
-    pictures = {f"{kept.stem}-{kind}.svg": (SHOWS[kind], svg) for kind, svg in _pictures(kept)}
+    pictures = {f"{kept.stem}-{name}.svg": (shows, svg) for name, shows, svg in _pictures(kept)}
     text = page(
         kept,
         list(_grids(kept)),
@@ -48,6 +53,11 @@ def made(kept: Stored) -> tuple[str, dict[str, bytes]]:
         found(kept).missing,
     )
     return text, {file: svg for file, (_, svg) in pictures.items()}
+
+
+def is_picture(file: str, stem: str) -> bool:
+    """Whether a file is called as a figure of a study's page is."""
+    return re.fullmatch(rf"{re.escape(stem)}-({'|'.join(SHOWS)})(-\w+)?\.svg", file) is not None
 
 
 def _grids(kept: Stored) -> Iterator[Grid]:
@@ -77,23 +87,34 @@ def _has_rates(kept: Stored) -> bool:
     return any(len(rates) > 1 for rates in arms.values())
 
 
-def _pictures(kept: Stored) -> Iterator[tuple[str, bytes]]:
-    """The figures that can be drawn and are small."""
-    kinds = ["effects", *(["lr"] if _has_rates(kept) else []), *(["spikes"] if _is_about_stability(kept) else [])]
-    for kind in [*kinds, "loss"]:
-        options = Namespace(style=STYLES[0], smooth=1, first=0, in_order=True)
-        if kind == "effects":
-            options.comparison = comparison(found(kept))
-        else:
-            options.runs = drawn(kept, tuning=kind == "lr")
+def _pictures(kept: Stored) -> Iterator[tuple[str, str, bytes]]:
+    """Name, what it shows, and the figure, of those that can be drawn and are small."""
+    for metric in ("", *_metrics(kept)):
+        svg = _drawn("effects", Namespace(style=STYLES[0], comparison=comparison(found(_about(kept, metric)))))
+        if svg is not None and len(svg) <= LARGEST:
+            key = re.sub(r"\W+", "_", metric.removeprefix("measures.")).strip("_")
+            yield f"effects-{key}" if key else "effects", OTHER.format(metric) if key else SHOWS["effects"], svg
+    for kind in [*(["lr"] if _has_rates(kept) else []), *(["spikes"] if _is_about_stability(kept) else []), "loss"]:
+        runs = drawn(kept, tuning=kind == "lr")
+        options = Namespace(style=STYLES[0], smooth=1, first=0, in_order=True, runs=runs)
         svg = _drawn(kind, options)
-        if svg is None:
-            continue
-        if len(svg) > LARGEST and kind == "loss":
-            options.runs = _coarser(options.runs, math.ceil(2 * len(svg) / LARGEST))
+        if svg is not None and len(svg) > LARGEST and kind == "loss":
+            options.runs = _coarser(runs, math.ceil(2 * len(svg) / LARGEST))
             svg = _drawn(kind, options) or svg
-        if len(svg) <= LARGEST:
-            yield kind, svg
+        if svg is not None and len(svg) <= LARGEST:
+            yield kind, SHOWS[kind], svg
+
+
+def _metrics(kept: Stored) -> list[str]:
+    """Numbers of a run beside the study's own that its claims are about, better where lower: the first two."""
+    primary = kept.declared.get("primary")
+    asked = [str(said["metric"]) for said in kept.claims if said["want"] == "lower"]
+    return [name for name in dict.fromkeys(asked) if name != primary and not is_of_grid(name)][:2]
+
+
+def _about(kept: Stored, metric: str) -> Stored:
+    """The study with another number for its own, and without claims; empty: as it is."""
+    return replace(kept, declared={**kept.declared, "primary": metric, "published": []}) if metric else kept
 
 
 def _drawn(kind: str, options: Namespace) -> bytes | None:

@@ -6,7 +6,7 @@ from lab.commands._parser import Parser
 from lab.commands._runs import AnyOf
 from lab.commands._stored import again, gather, load
 from lab.commands._stored_files import add_stored, written_dir
-from lab.commands._stored_page import SHOWS, made
+from lab.commands._stored_page import is_picture, made
 from lab.errors import LabError
 from lab.files import write_atomically
 from lab.report import stored, stored_index
@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in {*folder.glob(f"{kept.stem}-*.svg")} - {folder / name for name in files}:
-            if old.name in {f"{kept.stem}-{kind}.svg" for kind in SHOWS}:
+            if is_picture(old.name, kept.stem):
                 old.unlink()
         for name, data in files.items():
             write_atomically(folder / name, data)

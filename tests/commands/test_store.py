@@ -283,18 +283,27 @@ def test_a_study_is_measured_before_it_is_stored(outputs):
     file = outputs / "studies" / "acts-01234567" / "study.json"
     value = json.loads(file.read_text())
     value["declared"]["measures"] = ["lengths"]
+    value["declared"]["published"][0]["metric"] = "measures.lengths.loss_x2"
     file.write_text(json.dumps(value))
     for n, run in enumerate(sorted((outputs / "runs").iterdir())):
-        names = {"lengths": {"loss_x2": 3.0}} if n != 4 else {"probes": {}}
+        names = {"lengths": {"loss_x2": 3.0 + n**2 / 100}} if n != 4 else {"probes": {}}
         (run / "measures.json").write_text(json.dumps({"schema": 1, "values": names}))
     with pytest.raises(
-        LabError, match=r"acts-01234567: 1 runs lack measures .* lab measure acts-01234567, or --inc"
+        LabError, match=r"acts-01234567: measures .* are lacking, of runs: 1; lab measure acts-01234567, or --inc"
     ):
         store.main(["acts", "--to", str(outputs)])
     (run.parent / "120000000000" / "measures.json").write_text('{"schema": 1, "values": {"lengths": {}}}')
+    (outputs / "acts-lr.svg").touch()
+    (outputs / "acts-night-lr.svg").touch()
     assert store.main(["acts", "--to", str(outputs)]) == 0
     assert load(str(outputs / "acts.json")).runs[0].result["measures"] == {"lengths": {"loss_x2": 3.0}}
-    assert "**Measured: lengths**" in (outputs / "acts.md").read_text()
+    page = (outputs / "acts.md").read_text()
+    assert "**Measured: lengths**" in page
+    assert "The same of measures.lengths.loss\\_x2." in page
+    assert {file.name.removeprefix("acts-") for file in outputs.glob("*.svg")} == {
+        *("effects.svg", "effects-lengths_loss_x2.svg", "loss.svg"),
+        "night-lr.svg",  # of another tier; lr.svg is of an earlier page
+    }
 
 
 def test_what_is_missing_is_said_of_a_study_stored_without_it(outputs, capsys):
