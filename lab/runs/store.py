@@ -84,6 +84,8 @@ class RunFolder:
 
     def measured(self) -> dict[str, dict[str, float]]:
         """What ``measures.json`` holds, numbers by measure and name; empty where there is none that can be read."""
+        if not os.access(f"{self.path}/measures.json", os.F_OK):  # of most of thousands of runs there are none
+            return {}
         file = _contents(self.measures)
         values = (_parsed(file[1]) or {}).get("values") if file else None
         return values if isinstance(values, dict) else {}

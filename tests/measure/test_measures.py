@@ -1,9 +1,12 @@
 """What is common to all: names, files, a measuring that fails or is killed, and tables."""
 
+import importlib
 import json
 import math
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -115,3 +118,13 @@ def test_two_runs_at_once_in_processes_of_their_own(own, capsys):
     assert head.startswith("row,seed,run,lengths.loss_x1,")
     assert [record.split(",")[1] for record in records] == ["1", "2"]
     assert all(run.measured()["lengths"]["loss_x1"] > 0 for run in runs)
+
+
+def test_the_documentation_has_every_number():
+    text = (Path(__file__).parents[2] / "docs" / "measures.md").read_text(encoding="utf-8")
+    for name in measure.names():
+        _, _, section = text.partition(f"\n## {name}\n")
+        module = importlib.import_module(f"lab.measure.{name}")
+        keys = set(re.findall(r"``([a-z]\w*)``", module.__doc__))
+        assert keys, name
+        assert keys <= set(re.findall(r"`(\w+)`", section.partition("\n## ")[0])), name
