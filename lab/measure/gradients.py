@@ -38,8 +38,8 @@ DEPTHS = (6, 12, 24, 48, 96)
 TOKENS = 1024
 """Over which the gradient is averaged, or at least two sequences."""
 
-ROWS = 2
-"""Sequences at once."""
+AT_ONCE = 512
+"""Tokens of sequences that are computed at once, or one sequence."""
 
 
 def measure(loaded: Loaded) -> dict[str, float]:
@@ -96,8 +96,9 @@ def norms_by_layer(model: Transformer, x_BT: Tensor, y_BT: Tensor) -> list[float
     matrices = [cast(FeedForward | GatedFeedForward, block.ffn).out.weight for block in model.layers()]
     total = [torch.zeros_like(matrix) for matrix in matrices]
     n_tokens = int((y_BT >= 0).sum())
-    for first in range(0, len(x_BT), ROWS):
-        x, y = x_BT[first : first + ROWS], y_BT[first : first + ROWS]
+    rows = max(1, AT_ONCE // x_BT.shape[1])
+    for first in range(0, len(x_BT), rows):
+        x, y = x_BT[first : first + rows], y_BT[first : first + rows]
         loss = token_loss(model, model(x)[0], y, denominator=n_tokens).objective
         for sum_, grad in zip(total, torch.autograd.grad(loss, matrices), strict=True):
             sum_ += grad

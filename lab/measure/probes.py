@@ -8,13 +8,14 @@ question is left out. What guessing scores: ``agreement``, ``next_paragraph`` an
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from lab import probe
-from lab.data.corpus import Document
+from lab.data.corpus import Corpus, Document
 from lab.errors import ConfigError
 from lab.measure._text import check_text
 from lab.probe import Choice, _score
-from lab.probe._score import Score
+from lab.probe._score import Reading, Score
 from lab.training.load import Loaded
 
 ITEMS = 200
@@ -53,14 +54,21 @@ def answers(
 
 
 def _ask(loaded: Loaded, items: Sequence[Choice], report: Callable[[int], None]) -> Score:
-    return _score.score(
-        loaded.model.logits,
-        items,
-        vocab_size=loaded.tokenizer.vocab_size,
-        pad=loaded.tokenizer.eot,
-        device=str(loaded.model.embedding.weight.device),
-        report=report,
-    )
+    return _score.score(loaded.model.logits, items, report=report, **_shape(loaded))
+
+
+def readings(loaded: Loaded, items: Sequence[Choice], report: Callable[[int], None]) -> list[Reading]:
+    """What a run makes of each item; ``report`` hears of sequences done."""
+    return _score.read(loaded.model.logits, items, report=report, **_shape(loaded))
+
+
+def _shape(loaded: Loaded) -> dict[str, Any]:
+    """What there is to know of a run's model to have it read."""
+    return {
+        "vocab_size": loaded.tokenizer.vocab_size,
+        "pad": loaded.tokenizer.eot,
+        "device": str(loaded.model.embedding.weight.device),
+    }
 
 
 def _shifted(report: Callable[[int, str], None], before: int, name: str) -> Callable[[int], None]:
@@ -74,9 +82,19 @@ def held_out(loaded: Loaded) -> tuple[Document, ...]:
     Raises:
         LabError: the corpus cannot be had or has changed.
     """
+    corpus = corpus_of(loaded)
+    return (*corpus.val, *corpus.test)
+
+
+def corpus_of(loaded: Loaded) -> Corpus:
+    """The text that a run was trained on, with what was held out.
+
+    Raises:
+        LabError: it cannot be had or has changed.
+    """
     try:
         corpus = loaded.config.data.load()
     except ConfigError as error:
         raise ConfigError(f"data.{error}") from error
     check_text(loaded, corpus.hash)
-    return (*corpus.val, *corpus.test)
+    return corpus

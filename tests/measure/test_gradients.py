@@ -22,6 +22,7 @@ def whole(model, x_BT, y_BT):
 def test_the_gradient_is_averaged_before_its_norm_is_taken(loaded, monkeypatch):
     monkeypatch.setattr(gradients, "DEPTHS", (1, 3))
     monkeypatch.setattr(gradients, "TOKENS", 5 * 32)  # batches are of 4
+    monkeypatch.setattr(gradients, "AT_ONCE", 2 * 32)
     run = loaded()
     x_BT, y_BT = gradients.sequences(run)
     assert x_BT.shape == (5, 32)

@@ -11,11 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab import measure
+from lab import measure, probe
 from lab.commands.measure import main
 from lab.errors import LabError
 from lab.measure import _runs
 from lab.measure._runs import lacking, take_all, take_of_runs
+from lab.paths import conf_dir
 from lab.runs.store import read_runs
 from lab.study import published
 
@@ -120,11 +121,24 @@ def test_two_runs_at_once_in_processes_of_their_own(own, capsys):
     assert all(run.measured()["lengths"]["loss_x1"] > 0 for run in runs)
 
 
+def keys_of(name):
+    if name == "probes":
+        return set(probe.names())
+    return set(re.findall(r"``([a-z]\w*)``", importlib.import_module(f"lab.measure.{name}").__doc__))
+
+
+def test_studies_ask_for_numbers_that_there_are():
+    files = sorted((conf_dir() / "study").glob("*.yaml"))
+    metrics = [m for path in files for m in re.findall(r"measures\.(\w+)\.(\w+)", path.read_text())]
+    assert metrics
+    for name, key in metrics:
+        assert key in keys_of(name), f"measures.{name}.{key}"
+
+
 def test_the_documentation_has_every_number():
     text = (Path(__file__).parents[2] / "docs" / "measures.md").read_text(encoding="utf-8")
     for name in measure.names():
         _, _, section = text.partition(f"\n## {name}\n")
-        module = importlib.import_module(f"lab.measure.{name}")
-        keys = set(re.findall(r"``([a-z]\w*)``", module.__doc__))
+        keys = keys_of(name)
         assert keys, name
         assert keys <= set(re.findall(r"`(\w+)`", section.partition("\n## ")[0])), name

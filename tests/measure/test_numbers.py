@@ -1,6 +1,7 @@
 """The other measures, each computed another way."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -120,3 +121,17 @@ def test_step(loaded):
     assert {k: v for k, v in found.items() if "flops" in k} == {k: v for k, v in again.items() if "flops" in k}
     assert found["contractions_flops"] > 0.9
     assert found["step_ms"] > 0
+
+
+@pytest.mark.slow
+def test_the_same_each_time(loaded, monkeypatch):
+    monkeypatch.setattr("lab.measure.gradients.DEPTHS", (2, 3))
+    words = ("model.max_seq_len=96", "train.steps=1")
+    clock = re.compile("decode_tokens_per_s|step_ms|.*_time")
+    for name in measure.names():
+        one, two = (measure.take(name, loaded(*words)) for _ in range(2))
+        assert one
+        assert one.keys() == two.keys()
+        assert {k: v for k, v in one.items() if not clock.fullmatch(k)} == {
+            k: two[k] for k in one if not clock.fullmatch(k)
+        }
