@@ -66,8 +66,9 @@ def arms(study: Study, shared: Sequence[str] = (), keys: Keys | None = None) -> 
     """
     common = study.set | _shared(study, shared)
     rows = list(_ROWS[study.design](study, common))
-    whole = [row.inherited | row.place | row.own for row in rows]
-    kept = applicable(whole, keys or yaml_keys(), [row.own for row in rows])
+    every = [*rows, *_left_out(study, common, rows)]
+    whole = [row.inherited | row.place | row.own for row in every]
+    kept = applicable(whole, keys or yaml_keys(), [row.own for row in every])[: len(rows)]
     found: dict[frozenset[tuple[str, str]], Arm] = {}
     for row, own in zip(rows, kept, strict=True):
         name = row.name or " ".join(f"{key}={own[key]}" for key in row.place if key in own)
@@ -77,6 +78,14 @@ def arms(study: Study, shared: Sequence[str] = (), keys: Keys | None = None) -> 
             raise ConfigError(f"study: '{twin.name}' and '{name}' are the same: {_said(row.own)}")
     first, *others = found.values()
     return (first, *(_matched(study, arm, first) for arm in others))
+
+
+def _left_out(study: Study, common: Settings, rows: Sequence[_Row]) -> Iterator[_Row]:
+    """What the study has at other tiers, which decides with the others where a key goes."""
+    if study.left_out:
+        names = [row.name for row in rows]
+        whole = replace(study, variants=(*study.variants, *study.left_out), left_out=())
+        yield from (row for row in _ROWS[study.design](whole, common) if row.name not in names)
 
 
 def _matched(study: Study, arm: Arm, baseline: Arm) -> Arm:

@@ -63,6 +63,8 @@ class Study(Plain):
     """The size that was picked; None: as the study stands."""
     verdicts: bool = True
     """Whether results are judged, and the baseline's noise is gated."""
+    left_out: tuple[Variant, ...] = ()
+    """Variants that the tier has not: keys of ``set`` that only they have use for are no mistake."""
 
     def at(self, tier: str | None) -> "Study":
         """The study at one of its sizes; None: as it stands.
@@ -85,7 +87,8 @@ class Study(Plain):
         return dataclasses.replace(
             self,
             set=self.set | picked.set,
-            variants=self.variants if picked.arms is None else self._kept(picked.arms),
+            variants=self._kept(picked.arms, here=True),
+            left_out=self._kept(picked.arms, here=False),
             contrasts=self.contrasts if picked.arms is None else self._contrasts(picked.arms),
             seeds=seeds,
             lr=lr,
@@ -95,8 +98,8 @@ class Study(Plain):
             verdicts=verdicts,
         )
 
-    def _kept(self, names: Sequence[str]) -> tuple[Variant, ...]:
-        return tuple(variant for variant in self.variants if variant.name in names)
+    def _kept(self, names: Sequence[str] | None, *, here: bool) -> tuple[Variant, ...]:
+        return tuple(v for v in self.variants if (names is None or v.name in names) == here)
 
     def _contrasts(self, names: Sequence[str]) -> tuple[str, ...] | None:
         """Those that are written out, without those of arms that are left out."""
@@ -110,8 +113,8 @@ class Study(Plain):
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return dataclasses.asdict(self)
+        """Plain values, for JSON: all that is asked."""
+        return {key: value for key, value in dataclasses.asdict(self).items() if key != "left_out"}
 
     def hash(self, shared: Sequence[str] = ()) -> str:
         """Eight hex digits of what is asked: the study at its tier, and the words given on the command line."""

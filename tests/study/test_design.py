@@ -204,3 +204,13 @@ def test_contrasts_that_are_written_out():
     assert [(c.name, c.plus, c.minus) for c in contrasts(one)] == [("gqa - rmsnorm", ("gqa",), ("rmsnorm",))]
     axes = study(GRID, contrasts=["norm=rmsnorm attn=mha - baseline"])
     assert contrasts(axes)[0].plus == ("norm=rmsnorm attn=mha",)
+
+
+def test_a_key_of_arms_that_a_tier_leaves_out_is_no_mistake():
+    variants = {"rmsnorm": {"set": {"norm": "rmsnorm"}}, "gqa": {"set": {"attn": "gqa"}}}
+    whole = {"set": {"attn": "mha", "attn.n_kv_heads": 1}, "variants": variants}
+    one = study(**{**PLAIN, **whole, "tiers": {"less": {"arms": ["rmsnorm"]}}})
+    assert made(one.at("less")) == {name: words for name, words in made(one).items() if name != "gqa"}
+    assert "attn.n_kv_heads=1" in made(one)["gqa"]
+    assert "n_kv_heads" not in made(one)["rmsnorm"]
+    assert "left_out" not in one.at("less").as_dict()
