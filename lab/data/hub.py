@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lab.data import cache
 from lab.errors import ConfigError, LabError, one_line
@@ -35,6 +35,11 @@ TIMEOUT_S = 20.0
 class Source:
     """Where documents are streamed from."""
 
+    NAME: ClassVar[str] = "data.dataset"
+    """What errors call ``dataset``."""
+    HOW: ClassVar[str] = "lab data get"
+    """The command that fetches it."""
+
     dataset: str
     """Name on the hub, or a format of local files."""
     subset: str | None
@@ -54,6 +59,23 @@ class Source:
         stats = [(path.stat().st_size, path.stat().st_mtime_ns) for path in map(Path, self.files)]
         key = hashlib.sha256(json.dumps([asdict(self), stats], sort_keys=True).encode()).hexdigest()[:12]
         return cache_dir() / "hub" / f"{re.sub(r'[^A-Za-z0-9.-]+', '_', self.dataset)}-{key}"
+
+    def text(self, row: dict[str, Any]) -> str:
+        """The document of a row, or its part of one.
+
+        Raises:
+            ConfigError: there is no such column, or it holds no text.
+        """
+        return self.column(row, self.field)
+
+    def column(self, row: dict[str, Any], name: str) -> str:
+        """The text of a column, as ``text``."""
+        if name not in row:
+            raise ConfigError(f"field {name!r} is not a column of {self.dataset}: it has {', '.join(row)}")
+        text = row[name]
+        if text is not None and not isinstance(text, str):
+            raise ConfigError(f"field {name!r} of {self.dataset} holds {type(text).__name__}, not text")
+        return text or ""
 
 
 @dataclass
@@ -143,7 +165,7 @@ def problem(path: Path, part: dict[str, Any]) -> str | None:
 def _stream(source: Source, stored: Stored, folder: Path, n_bytes: int | None) -> None:
     """Read on from where the cache ends; the lock is held."""
     if stored.revision is None and not source.files:
-        stored.revision = _revision(source.dataset)
+        stored.revision = _revision(source)
     stream = _open(source, stored)
     keep = _Keeper(folder, stored, stream.state_dict)
     try:
@@ -163,7 +185,7 @@ def _stream(source: Source, stored: Stored, folder: Path, n_bytes: int | None) -
         ):
             raise  # the disk, and not the network
         raise LabError(
-            f"data.dataset {source.dataset!r} broke off after {stored.bytes / 1e6:.1f} MB "
+            f"{source.NAME} {source.dataset!r} broke off after {stored.bytes / 1e6:.1f} MB "
             f"({type(error).__name__}: {one_line(error)}); the same command goes on from there"
         ) from error
     keep.write()
@@ -218,15 +240,10 @@ class _Keeper:
 
 def _text(row: dict[str, Any], source: Source) -> str:
     """The text of a row."""
-    if source.field not in row:
-        raise ConfigError(f"field {source.field!r} is not a column of {source.dataset}: it has {', '.join(row)}")
-    text = row[source.field]
-    if text is not None and not isinstance(text, str):
-        raise ConfigError(f"field {source.field!r} of {source.dataset} holds {type(text).__name__}, not text")
-    return text or ""
+    return source.text(row)
 
 
-def _revision(dataset: str) -> str | None:
+def _revision(source: Source) -> str | None:
     """The newest commit of a data set.
 
     Raises:
@@ -236,13 +253,13 @@ def _revision(dataset: str) -> str | None:
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
     try:
-        return HfApi().dataset_info(dataset, timeout=TIMEOUT_S).sha
+        return HfApi().dataset_info(source.dataset, timeout=TIMEOUT_S).sha
     except (RepositoryNotFoundError, HFValidationError):
-        raise ConfigError(f"dataset {dataset!r} is not on the hub, or not for everybody") from None
+        raise ConfigError(f"dataset {source.dataset!r} is not on the hub, or not for everybody") from None
     except Exception as error:
         raise LabError(
-            f"data.dataset {dataset!r} is not in the cache and the hub cannot be reached "
-            f"({type(error).__name__}): fetch it where there is a network, with: lab data get"
+            f"{source.NAME} {source.dataset!r} is not in the cache and the hub cannot be reached "
+            f"({type(error).__name__}): fetch it where there is a network, with: {source.HOW}"
         ) from error
 
 
@@ -262,7 +279,7 @@ def _open(source: Source, stored: Stored) -> Any:
             stream.load_state_dict(stored.place)
     except Exception as error:
         raise LabError(
-            f"data.dataset {source.dataset!r}, subset {source.subset}, split {source.split!r} cannot be opened "
+            f"{source.NAME} {source.dataset!r}, subset {source.subset}, split {source.split!r} cannot be opened "
             f"({type(error).__name__}): {one_line(error)}"
         ) from error
     return stream

@@ -4,7 +4,8 @@ A probe is one file: the first line of its docstring says what it asks, and its 
 Questions about text are made of the run's own held-out documents (val and test, never train), the others of random
 tokens. Every item is a choice between alternatives that follow one context; the alternative with the largest summed
 log-probability is the model's answer, without any correction for length. So the chance level is one in the number
-of alternatives, and each probe says how it keeps a scorer that ignores the context from doing better.
+of alternatives, and each probe says how it keeps a scorer that ignores the context from doing better. What others
+have published is in ``lab.probe.published``.
 """
 
 import importlib
@@ -67,7 +68,7 @@ class Probe(ABC):
 
 def names() -> list[str]:
     """All probes, sorted."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not (m.name.startswith("_") or m.ispkg))
 
 
 def describe(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lab.probe import Choice
 
@@ -24,8 +24,8 @@ class Score:
 
     items: int
     right: int
-    chance: float
-    """One in the number of alternatives."""
+    chance: float | None
+    """One in the number of alternatives; None where there are none."""
     right_of_all: int | None
     """Items whose answer is the likeliest id of the whole vocabulary; None where one has several tokens."""
 
@@ -45,8 +45,45 @@ class Score:
     @property
     def verdict(self) -> str:
         """Whether the interval leaves chance out, and on which side."""
+        if self.chance is None:
+            return ""
         low, high = self.interval
         return "above chance" if low > self.chance else "below chance" if high < self.chance else ""
+
+
+FACTS = ("items", "right", "accuracy", "interval", "chance", "verdict", "right_of_whole_vocabulary")
+"""Keys of ``facts``."""
+
+
+def facts(found: Score | None) -> dict[str, Any]:
+    """What a score comes to, or that no question could be made."""
+    if found is None:
+        return dict.fromkeys(FACTS) | {"items": 0}
+    values = (
+        found.items,
+        found.right,
+        found.accuracy,
+        list(found.interval),
+        found.chance,
+        found.verdict,
+        found.right_of_all,
+    )
+    return dict(zip(FACTS, values, strict=True))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a model makes of one item."""
+
+    totals: tuple[float, ...]
+    """Summed log-probability of each alternative, in nats."""
+    greedy: tuple[bool, ...]
+    """Of each alternative, whether each of its tokens is the likeliest of the whole vocabulary."""
+
+    @property
+    def best(self) -> int:
+        """Index of the likeliest alternative; of several the first."""
+        return max(range(len(self.totals)), key=self.totals.__getitem__)
 
 
 def score(
@@ -58,11 +95,29 @@ def score(
     device: str = "cpu",
     report: Callable[[int], None] = lambda done: None,
 ) -> Score:
-    """Ask a model.
+    """Ask a model; at least one item, all with as many alternatives. Arguments as of ``read``."""
+    (n_alternatives,) = {len(item.alternatives) for item in items}
+    readings = read(logits, items, vocab_size=vocab_size, pad=pad, device=device, report=report)
+    right = sum(reading.best == item.answer for reading, item in zip(readings, items, strict=True))
+    of_all = sum(reading.greedy[item.answer] for reading, item in zip(readings, items, strict=True))
+    single = all(len(item.alternatives[item.answer]) == 1 for item in items)
+    return Score(len(items), right, 1 / n_alternatives, of_all if single else None)
+
+
+def read(
+    logits: "Callable[[Tensor], Tensor]",
+    items: Sequence[Choice],
+    *,
+    vocab_size: int,
+    pad: int,
+    device: str = "cpu",
+    report: Callable[[int], None] = lambda done: None,
+) -> list[Reading]:
+    """Have a model read items.
 
     Args:
         logits: of the token after each position, (B, T, V), from ids (B, T); causal.
-        items: at least one, all with as many alternatives.
+        items: any number.
         vocab_size: V.
         pad: any id; it stands behind sequences that are shorter than others of their batch.
         device: where ``logits`` takes its ids.
@@ -70,11 +125,9 @@ def score(
     """
     import torch
 
-    (n_alternatives,) = {len(item.alternatives) for item in items}
     asked = [(i, read) for i, item in enumerate(items) for read in _sequences(item)]
     asked.sort(key=lambda pair: (len(pair[1]), pair[0]))
-    totals: list[dict[int, float]] = [{} for _ in items]
-    first = [-1] * len(items)  # the likeliest id of the vocabulary after each context
+    found: list[dict[int, tuple[float, bool]]] = [{} for _ in items]
     done = 0
     with torch.no_grad():
         for batch in _batches(asked, vocab_size):
@@ -83,25 +136,21 @@ def score(
             z_BTV = logits(ids)
             for z_TV, (i, read) in zip(z_BTV, batch, strict=True):
                 logp_TV = z_TV[len(items[i].context) - 1 : len(read)].float().log_softmax(dim=-1)
-                totals[i] |= _totals(logp_TV, items[i], _sequences(items[i])[read])
-                first[i] = int(logp_TV[0].argmax())
+                found[i] |= _alternatives(logp_TV, items[i], _sequences(items[i])[read])
             done += len(batch)
             report(done)
-    best = [max(range(n_alternatives), key=total.__getitem__) for total in totals]
-    right = sum(index == item.answer for index, item in zip(best, items, strict=True))
-    truths = [item.alternatives[item.answer] for item in items]
-    of_all = sum((id_,) == true for id_, true in zip(first, truths, strict=True))
-    single = all(len(true) == 1 for true in truths)
-    return Score(len(items), right, 1 / n_alternatives, of_all if single else None)
+    in_order = [[of[j] for j in range(len(item.alternatives))] for of, item in zip(found, items, strict=True)]
+    return [Reading(tuple(total for total, _ in of), tuple(greedy for _, greedy in of)) for of in in_order]
 
 
-def _totals(logp_TV: "Tensor", item: Choice, indices: Sequence[int]) -> dict[int, float]:
-    """The summed log-probability of those alternatives of an item that are scored by one sequence."""
+def _alternatives(logp_TV: "Tensor", item: Choice, indices: Sequence[int]) -> dict[int, tuple[float, bool]]:
+    """Of those alternatives of an item that are scored by one sequence, the sum, and whether all is likeliest."""
     import torch
 
     target_TJ = torch.tensor([item.alternatives[j] for j in indices], device=logp_TV.device).T
     total_J = logp_TV.gather(1, target_TJ).cpu().double().sum(dim=0)
-    return dict(zip(indices, total_J.tolist(), strict=True))
+    greedy_J = (logp_TV.argmax(dim=-1)[:, None] == target_TJ).all(dim=0)
+    return dict(zip(indices, zip(total_J.tolist(), greedy_J.tolist(), strict=True), strict=True))
 
 
 def n_sequences(items: Sequence[Choice]) -> int:

@@ -87,11 +87,43 @@ def test_another_text_is_refused(words, tmp_path, book, capsys):
         main([str(folder), "--only", "agreement"])
 
 
+def test_published_sets_from_files(run, tmp_path, capsys):
+    pairs, passages = tmp_path / "order.jsonl", tmp_path / "passages.jsonl"
+    rows = [{"sentence_good": "We are the people.", "sentence_bad": "We are people the."}] * 3
+    pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    passages.write_text(json.dumps({"text": "Of the people, by the people, for the people"}) + "\n")
+    (row,) = answers(capsys, run, "--only", "blimp", "--file", pairs, pairs, "--items", "5")["probes"]
+    assert (row["probe"], row["items"], row["chance"]) == ("blimp", 5, 0.5)
+    assert row["subsets"]["known words"]["items"] == row["paradigms"]["order"]["known"]["items"] == 5
+    assert row["right"] == row["paradigms"]["order"]["right"]
+    assert main([str(run), "--only", "lambada", "--file", str(passages)]) == 0
+    out = capsys.readouterr().out
+    assert "lambada: perplexity of the last word " in out
+    assert "–" in out.splitlines()[1]
+
+
+def test_a_published_set_without_a_network_is_one_line(run, monkeypatch):
+    from huggingface_hub import HfApi
+
+    def refuse(*args, **kwargs):
+        raise ConnectionError
+
+    monkeypatch.setattr(HfApi, "dataset_info", refuse)
+    line = (
+        r"^data set 'nyu-mll/blimp' is not in the cache and the hub cannot be reached \(ConnectionError\): "
+        "fetch it where there is a network, with: lab probe; or give its files with --file$"
+    )
+    with pytest.raises(LabError, match=line):
+        main([str(run), "--only", "blimp"])
+
+
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
         (["a", "--only", "recal"], "--only 'recal' is not one of "),
         (["a", "--items", "1"], "--items: '1' is not a whole number of 2 or more"),
+        (["a", "--file", "b.jsonl"], "--file needs one published set, as --only blimp"),
+        (["a", "--only", "recall", "--file", "b.jsonl"], "--file needs one published set, as --only blimp"),
         (["a", "--seed", "-1"], "--seed: '-1' is not a whole number of 0 or more"),
         ([], "RUN is missing"),
     ],
