@@ -156,12 +156,26 @@ def _pages(found: list[Manifest], options: Namespace) -> list[Any]:
     head = f"{manifest.label}: {in_words(_counts(manifest, [s for _, s in states]))}"
     command = f"asked {manifest.asked}: lab train {' '.join(manifest.words)}"
     failed = [f"{entry.id}: see {entry.folder.log}" for entry, state in states if state.status == "failed"]
+    command = "\n".join([command, *_measured(manifest)])
     if options.all or len(states) <= MANY:
         return [head, command, "", _runs(states), *failed]
     listed = [(entry, state) for entry, state in states if state.status not in UNLISTED]
     others = counts(state for _, state in states if state.status in UNLISTED)
     unlisted = [f"not listed: {in_words(others)}; --all lists every run"] if others else []
     return [head, command, "", *([_runs(listed)] if listed else []), *failed, *unlisted]
+
+
+def _measured(manifest: Manifest) -> list[str]:
+    """How far the measures have come that a study asks for, in a line."""
+    from lab.measure._runs import lacking
+    from lab.measure._study import names_of, reported
+
+    names = names_of(manifest)
+    if not names:
+        return []
+    runs = reported(manifest)
+    whole = sum(not lacking(folder, names) for folder in runs)
+    return [f"measured ({', '.join(names)}): {whole} of {len(runs)} reported runs that are done"]
 
 
 def _table(*columns: str) -> Any:

@@ -75,9 +75,10 @@ def take_all(folder: RunFolder, names: Sequence[str], report: Callable[[int, str
         LabError: the run cannot be loaded, or its folder not be written.
     """
     loaded, came = load(folder), Came()
-    for done, name in enumerate(lacking(folder, names)):
+    missing = lacking(folder, names)
+    for number, name in enumerate(missing):
         if report is not None:
-            report(done, name)
+            report(number, name)
         try:
             values = measure.take(name, loaded)
         except Exception as error:
@@ -89,6 +90,8 @@ def take_all(folder: RunFolder, names: Sequence[str], report: Callable[[int, str
             continue
         _add(folder, name, values)
         came.taken += 1
+    if report is not None:
+        report(len(missing), "")
     return came
 
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from lab.cli import main as lab_main
+from lab.commands.status import main as status
 from lab.measure._study import check, measure_study
 from lab.study.cell import Cell
 from lab.study.manifest import Entry, Manifest
@@ -44,6 +45,15 @@ def test_nothing_is_measured_before_all_runs_have_ended(manifest, caplog):
     assert caplog.messages == ["mine-00000000: lab measure mine-00000000 takes its measures (outputs)"]
     measure_study(study, n_jobs=1, here=True)
     assert folder.measured().keys() == {"outputs"}
+
+
+def test_status_tells_how_far_they_are(manifest, capsys):
+    study, folder = manifest
+    study.write()
+    for count in (0, 1):
+        assert status(["mine"]) == 0
+        assert f"\nmeasured (outputs): {count} of 1 reported runs that are done\n" in capsys.readouterr().out
+        folder.write_measured({"outputs": {"one": 1.0}})
 
 
 def test_runs_without_weights_are_refused(manifest, config):
