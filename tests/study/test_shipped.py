@@ -46,6 +46,24 @@ COUNTS = {
         "gpu": (9, 8, 72),
         "paper": (6, 5, 18),
     },
+    "rope-theta": {"smoke": (7, 6, 14), "laptop": (7, 6, 35), "night": (7, 6, 35), "gpu": (7, 6, 56)},
+    "nope-hybrid": {"smoke": (8, 7, 16), "laptop": (8, 7, 40), "night": (8, 7, 40), "gpu": (8, 7, 64)},
+    "vocab": {"smoke": (2, 1, 4), "laptop": (6, 5, 30), "night": (6, 5, 30), "gpu": (7, 6, 56)},
+    "dropout-one-epoch": {"smoke": (5, 4, 10), "laptop": (5, 4, 25), "night": (5, 4, 25), "gpu": (5, 4, 40)},
+    "sparse": {
+        "smoke": (9, 8, 18),
+        "laptop": (9, 8, 45),
+        "night": (9, 8, 45),
+        "gpu": (9, 8, 72),
+        "paper": (3, 2, 9),
+    },
+    "recipes": {
+        "smoke": (5, 4, 10),
+        "laptop": (5, 4, 25),
+        "night": (5, 4, 25),
+        "gpu": (5, 4, 40),
+        "paper": (5, 4, 15),
+    },
 }
 """Arms, contrasts and runs at each tier."""
 
