@@ -31,10 +31,17 @@ def test_uniform_attention(loaded):
     assert (found["max_logit"], found["max_logit_first"], found["sink_rate"]) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("overrides", [("attn=gqa", "attn.n_kv_heads=1"), *map(
-    partial(pytest.param, marks=pytest.mark.slow),
-    [("position=alibi",), ("attn=sigmoid",), ("attn=sink",), ("attn=sliding_window", "attn.window=9")],
-)])  # fmt: skip
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("attn=gqa", "attn.n_kv_heads=1"),
+        ("position=alibi",),
+        ("attn=sigmoid",),
+        ("attn=sink",),
+        ("attn=sliding_window", "attn.window=9"),
+    ],
+)
 def test_the_weight_of_the_first_token_is_what_its_value_comes_through_with(overrides, loaded):
     run = sharpened(loaded(*overrides))
     x_WT, _ = few(tokens_of(run).val, LENGTH)

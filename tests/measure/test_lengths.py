@@ -8,8 +8,15 @@ from lab.measure import lengths
 from lab.training.score import score
 
 
-@pytest.mark.parametrize("times", [1, 2, 8])
-@pytest.mark.parametrize("overrides", [(), pytest.param(("attn=sliding_window",), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("times", "overrides"),
+    [
+        (2, ()),
+        pytest.param(1, (), marks=pytest.mark.slow),
+        pytest.param(8, (), marks=pytest.mark.slow),
+        pytest.param(4, ("attn=sliding_window",), marks=pytest.mark.slow),
+    ],
+)
 def test_what_lab_eval_says_of_longer_windows(times, overrides, loaded):
     run = loaded(*overrides)
     found = measure.take("lengths", run)
@@ -22,6 +29,7 @@ def test_what_lab_eval_says_of_longer_windows(times, overrides, loaded):
         assert found[f"tail_x{times}"] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_first_is_the_final_loss_where_that_was_computed_so(loaded):
     run = loaded()
     assert measure.take("lengths", run)["loss_x1"] == run.result["final_loss"]

@@ -56,6 +56,7 @@ def test_status_tells_how_far_they_are(manifest, capsys):
         folder.write_measured({"outputs": {"one": 1.0}})
 
 
+@pytest.mark.slow
 def test_runs_without_weights_are_refused(manifest, config):
     from lab.errors import ConfigError
 
