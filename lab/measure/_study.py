@@ -40,7 +40,7 @@ def measure_study(manifest: Manifest, *, n_jobs: int | None, here: bool) -> None
     """Take the measures that reported runs still lack, if all runs have ended.
 
     Args:
-        manifest: of the study.
+        manifest: of the study, after its last stage.
         n_jobs: runs at once; None: one for each core.
         here: whether this is the machine to compute on; else it is only said how to.
 
@@ -49,7 +49,7 @@ def measure_study(manifest: Manifest, *, n_jobs: int | None, here: bool) -> None
         Stopped: the process was asked to stop; the same command goes on.
     """
     names = names_of(manifest)
-    if not names or len(manifest.runs) < manifest.expected or not all(map(has_ended, manifest.runs)):
+    if not names or not all(map(has_ended, manifest.runs)):
         return
     folders = reported(manifest)
     waiting = [folder for folder in folders if lacking(folder, names)]
