@@ -22,10 +22,10 @@ COUNTS = {
     },
     "rybakov-lr-limit": {
         "smoke": (9, 8, 18),
-        "laptop": (8, 7, 280),
-        "night": (9, 8, 315),
-        "gpu": (9, 8, 315),
-        "paper": (9, 8, 63),
+        "laptop": (8, 7, 320),
+        "night": (9, 8, 360),
+        "gpu": (9, 8, 360),
+        "paper": (9, 8, 72),
     },
     "wortsman-lr-sensitivity": {
         "smoke": (8, 7, 16),
