@@ -94,6 +94,19 @@ def test_blimp_counts_by_paradigm_and_known_words(source):
 
 
 @pytest.mark.slow
+def test_the_interval_is_that_of_a_mean_over_paradigms():
+    right = np.array([0, 20, 7, 20, 1, 19])
+    found = blimp.ByParadigm(120, int(right.sum()), 0.5, None, tuple((20, int(r)) for r in right))
+    mean, half = (right / 20).mean(), 2.570582 * (right / 20).std(ddof=1) / 6**0.5
+    assert found.interval == pytest.approx((max(0, mean - half), min(1, mean + half)), abs=1e-6)
+    for paradigms in ([(120, 67)], [(60, 33), (60, 34)]):  # one, or too even to be true
+        even = blimp.ByParadigm(120, 67, 0.5, None, tuple(paradigms))
+        low, high = _score.Score(120, 67, 0.5, None).interval
+        assert even.interval[0] <= low < high <= even.interval[1]
+    assert found.verdict == ""
+
+
+@pytest.mark.slow
 def test_ties_are_won_by_chance(source):
     rows = ROWS[2:3] * 200
     found = blimp.Asked().answers(

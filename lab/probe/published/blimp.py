@@ -2,11 +2,14 @@
 
 67 paradigms of 1,000 pairs each, made from templates and a vocabulary, and named by what the pairs differ in. The
 sentence with the larger summed log-probability is the model's answer, each read from end-of-text on; chance is one
-half. Most pairs hold words that a small corpus has not, of which its model cannot know how they are used: those
-whose every word occurs ``KNOWN`` times or more in the run's training text, in any case of letters, are counted
-apart. Licence of the set: CC BY 4.0.
+half. The pairs of a paradigm come from one template, and small models have whole paradigms right or wrong: so the
+interval takes paradigms as independent draws, and is that of a mean over them, weighted by their pairs. Most pairs
+hold words that a small corpus has not, of which its model cannot know how they are used: those whose every word
+occurs ``KNOWN`` times or more in the run's training text, in any case of letters, are counted apart. Licence of the
+set: CC BY 4.0.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lab.probe import Choice, Source, shuffled
-from lab.probe._score import Reading, Score, facts
+from lab.probe._score import CONFIDENCE, Reading, Score, facts
 from lab.probe.published import Published, Read, Row
 
 KNOWN = 5
@@ -54,6 +57,27 @@ class Pair:
     choice: Choice
     paradigm: str
     known: bool
+
+
+@dataclass(frozen=True)
+class ByParadigm(Score):
+    """A score whose independent draws are paradigms."""
+
+    paradigms: tuple[tuple[int, int], ...]
+    """Of each, items and right answers."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of a ratio over clusters, by t; not narrower than that of independent pairs."""
+        from scipy.stats import t
+
+        low, high = super().interval
+        k = len(self.paradigms)
+        if k == 1:
+            return low, high
+        squares = sum((right - self.accuracy * items) ** 2 for items, right in self.paradigms)
+        half = float(t.ppf((1 + CONFIDENCE) / 2, k - 1)) * math.sqrt(k / (k - 1) * squares) / self.items
+        return max(0.0, min(low, self.accuracy - half)), min(1.0, max(high, self.accuracy + half))
 
 
 class Asked(Published):
@@ -131,8 +155,10 @@ def _known(found: Sequence[tuple[Pair, bool]]) -> list[tuple[Pair, bool]]:
 
 
 def _facts(found: Sequence[tuple[Pair, bool]]) -> dict[str, Any]:
-    right = sum(right for _, right in found)
-    return facts(Score(len(found), right, 0.5, None) if found else None)
+    items = Counter(pair.paradigm for pair, _ in found)
+    right = Counter(pair.paradigm for pair, is_right in found if is_right)
+    parts = tuple((n, right[name]) for name, n in sorted(items.items()))
+    return facts(ByParadigm(len(found), right.total(), 0.5, None, parts) if found else None)
 
 
 def _counts(found: Sequence[tuple[Pair, bool]]) -> dict[str, Any]:
