@@ -1,4 +1,4 @@
-"""List the corpora that can be trained on, fetch their text into the cache, and check what lies there."""
+"""List the corpora, fetch their text into the cache, and check what lies there."""
 
 import json
 from argparse import Namespace
