@@ -14,6 +14,8 @@ from lab.study.claims import claim
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/notes.md"
 TINY = ["model=tiny", "threads=1"]
+TEXTS = ("vocab",)
+"""Studies that vary their text, or need more of it than a few pages."""
 NOTES = importlib.util.spec_from_file_location("notes", ROOT / "scripts/notes.py")
 
 
@@ -30,12 +32,13 @@ def after(command: str) -> bool:
     return words[1] in ("train", "table") or "RUN" in words or (words[1:3] == ["plot", "gradnorm"])
 
 
-def short(command: str, folder: Path) -> list[str]:
-    """The words of a command, such that it takes seconds and writes into a folder."""
+def short(command: str, folder: Path, book: Path) -> list[str]:
+    """The words of a command, such that it takes seconds, trains on a short book and writes into a folder."""
     words = [re.sub(r"^tier=.*", "tier=smoke", word) for word in shlex.split(command)[1:]]
     studies = [word.removeprefix("study=") for word in words if word.startswith("study=")]
     if words[0] == "train":
         words += smaller(studies[0]) if studies else [*TINY, "train.steps=2"]
+        words += [] if studies and studies[0] in TEXTS else ["data=text", f"data.file={book}"]
     elif words[0] == "kv":  # tests/commands/test_kv.py has the speed
         words += [*([] if "--no-speed" in words else ["--no-speed"]), *TINY]
     elif words[0] == "profile":
@@ -57,15 +60,15 @@ def smaller(name: str) -> list[str]:
 
 
 @pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
+def run(capsys, tmp_path, monkeypatch, book):
     """Run a command of the page, made short, in this process."""
     monkeypatch.setattr("sys.argv", ["lab"])
 
     def run(command):
-        words = short(command, tmp_path)
-        if "RUN" in words:
-            run_folders = sorted((tmp_path / "outputs/runs").glob("*/result.json"), key=lambda p: p.stat().st_mtime)
-            words[words.index("RUN")] = run_folders[0].parent.name
+        words = short(command, tmp_path, book)
+        if "RUN" in words:  # that of `lab train stability=qk_norm`
+            results = (tmp_path / "outputs/runs").glob("*/result.json")
+            words[words.index("RUN")] = next(path.parent.name for path in results if "qk_norm" in path.read_text())
         status = cli._run(words)
         output = capsys.readouterr()
         assert status == 0, f"{command}: {output.err}"
@@ -85,9 +88,12 @@ def test_a_command_that_trains_nothing(run, command, capsys):
 
 @pytest.mark.slow
 def test_commands_that_train_and_what_is_done_with_their_runs(run):
-    ordered = sorted((c for c in commands() if after(c)), key=lambda c: not c.startswith("lab train"))
-    ordered.sort(key=lambda c: (not c.startswith("lab train"), c.startswith("lab train study=")))
-    for command in ordered:
+    trained = [command for command in commands() if after(command) and command.startswith("lab train ")]
+    single = [command for command in trained if "study=" not in command]
+    of_runs = [command for command in commands() if after(command) and command not in trained]
+    for command in [*single, *(c for c in of_runs if "RUN" in c)]:
+        run(command)
+    for command in [*(c for c in trained if c not in single), *(c for c in of_runs if "RUN" not in c)]:
         run(command)
 
 
