@@ -13,6 +13,7 @@ from lab.commands._parser import Parser
 if TYPE_CHECKING:
     from lab.commands._cost import Priced
     from lab.commands._trial import Trial
+    from lab.study.cell import Cell
     from lab.study.forecast import Forecast
     from lab.study.gate import Sight
     from lab.study.reach import Reach
@@ -92,7 +93,7 @@ def _facts(options: argparse.Namespace) -> dict[str, Any]:
     found = {arm.name: priced(arm, config_dir=options.config_dir) for arm in arms(study, shared, keys)}
     refuse_twins(study.name, found.values())
     refuse_long(study, found.values())
-    ahead = forecast(study, script(study, shared, keys), lambda cell: found[cell.arm].ended(cell))
+    ahead = forecast(study, script(study, shared, keys), partial(_ended, found, options.config_dir))
     first = next(iter(found.values())).plan.config
     assert first.threads is not None
     places = slots(options.workers, jobs_per_gpu=1, device=str(first.device), threads=first.threads)
@@ -117,6 +118,16 @@ def _facts(options: argparse.Namespace) -> dict[str, Any]:
         "sight": asdict(seen) | {"enough": seen.enough, "text": seen.text},
         "by_seeds": list(_by_seeds(study, found, seen, tried, workers=len(places))),
     }
+
+
+def _ended(found: Mapping[str, "Priced"], config_dir: str | None, cell: "Cell") -> Mapping[str, Any] | None:
+    """The result of a run, None where it has not ended; of one that starts from another run by all its words."""
+    from lab.commands._cost import priced
+    from lab.study.design import Arm
+
+    if not any(word.startswith("init_from=") for word in cell.overrides):
+        return found[cell.arm].ended(cell)
+    return priced(Arm(cell.arm, cell.overrides), config_dir=config_dir).ended(cell)
 
 
 def _amounts(study: "Study", found: "Mapping[str, Priced]", ahead: "Forecast") -> dict[str, Any]:

@@ -40,6 +40,7 @@ def _problems(study: Study, sizes: list[Study]) -> Iterator[str]:
     yield from _names(study)
     if study.design == "hold-one-out":
         yield from _taken_away(study)
+    yield from _starts(study, sizes)
     yield from _kept(study)
     yield from _rates(study, sizes)
     for size in sizes:
@@ -105,6 +106,30 @@ def _taken_away(study: Study) -> Iterator[str]:
                     f"study.variants.{variant.name}.set: '{key}' is nothing that study.baseline.set has on, "
                     "which hold-one-out takes away"
                 )
+
+
+def _starts(study: Study, sizes: list[Study]) -> Iterator[str]:
+    """Arms that start from the weights of others."""
+    if study.baseline.start is not None:
+        yield "study.baseline.start: the baseline runs first, so it starts from no other arm"
+    for size in sizes:
+        starts = {variant.name: variant.start for variant in size.variants if variant.start is not None}
+        names = [size.baseline.name, *(variant.name for variant in size.variants)]
+        where = f" at tier {size.tier}" if size.tier else ""
+        for name, start in starts.items():
+            path = f"study.variants.{name}.start '{start}'"
+            if start not in names:
+                yield f"{path} is not one of the arms{where}: {', '.join(names)}{did_you_mean(start, names)}"
+            chain = [name]
+            while (after := starts.get(chain[-1])) is not None and after not in chain:
+                chain.append(after)
+            if after is not None:
+                yield f"{path}: these wait for each other: {', '.join(chain)}"
+        if starts and (size.design == "pairwise" or size.lr.mode is not LrMode.shared):
+            yield (
+                f"study.variants.{next(iter(starts))}.start needs lr.mode shared and single arms: "
+                f"design {size.design}, lr.mode {size.lr.mode}{where}"
+            )
 
 
 def _kept(study: Study) -> Iterator[str]:

@@ -25,6 +25,8 @@ class Arm:
     """In tables and contrasts."""
     overrides: tuple[str, ...]
     """All that sets it apart from the defaults but seed and learning rate."""
+    start: str | None = None
+    """The arm whose runs it starts from; None: weights are drawn."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,13 @@ def arms(study: Study, shared: Sequence[str] = (), keys: Keys | None = None) -> 
     every = [*rows, *_left_out(study, common, rows)]
     whole = [row.inherited | row.place | row.own for row in every]
     kept = applicable(whole, keys or yaml_keys(), [row.own for row in every])[: len(rows)]
+    starts = {variant.name: variant.start for variant in study.variants}
     found: dict[frozenset[tuple[str, str]], Arm] = {}
     for row, own in zip(rows, kept, strict=True):
         name = row.name or " ".join(f"{key}={own[key]}" for key in row.place if key in own)
-        arm = Arm(name, words(own))
-        twin = found.setdefault(comparable(own), arm)
+        start = starts.get(name)
+        arm = Arm(name, words(own), start)
+        twin = found.setdefault(comparable(own) | ({("start", start)} if start else set()), arm)
         if twin is not arm and study.design not in AXES:
             raise ConfigError(f"study: '{twin.name}' and '{name}' are the same: {_said(row.own)}")
     first, *others = found.values()

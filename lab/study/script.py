@@ -1,11 +1,14 @@
 """What a study runs, in which order: the baseline first, and rates before the reports that use them.
 
+An arm that starts from another's weights has a stage behind that one's, in which the ids of those runs are known.
+
 A generator that yields stages and is sent their results. It draws nothing and asks no clock, so that after a
 restart the same results lead to the same stages.
 """
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lab.study.cell import Cell, Role, Stage
@@ -32,7 +35,9 @@ def script(study: Study, shared: Sequence[str] = (), keys: Keys | None = None) -
         ConfigError: a shared word contradicts the study.
     """
     baseline, *variants = arms(study, shared, keys)
-    for name, some in ((BASELINE, [baseline]), ("variants", variants)):
+    fresh = [arm for arm in variants if arm.start is None]
+    ids: dict[tuple[str, int | None], str | None] = {}
+    for name, some in ((BASELINE, [baseline]), ("variants", fresh)):
         rates: dict[str, float | None] = dict.fromkeys(arm.name for arm in some)
         if study.lr.mode is not LrMode.shared:
             tuned = yield from _tune(study, name, some)
@@ -40,7 +45,34 @@ def script(study: Study, shared: Sequence[str] = (), keys: Keys | None = None) -
         reported = [(arm, rates[arm.name]) for arm in some if arm.name in rates]
         cells = tuple(_cell(arm, seed, rate, "report") for arm, rate in reported for seed in study.seeds.report)
         if cells:
-            yield Stage(name, cells)
+            ids |= _ids((yield Stage(name, cells)))
+    for name, some in _later(variants):
+        cells = tuple(_started(arm, seed, ids) for arm in some for seed in study.seeds.report)
+        ids |= _ids((yield Stage(name, cells)))
+
+
+def _later(variants: Sequence[Arm]) -> Iterator[tuple[str, list[Arm]]]:
+    """The stages of arms that start from others, each behind those that it starts from."""
+    left = [arm for arm in variants if arm.start is not None]
+    number = 1
+    while left:
+        waiting = {arm.name for arm in left}
+        ready = [arm for arm in left if arm.start not in waiting]
+        assert ready, "study.check refuses arms that wait for each other"
+        yield f"started {number}", ready
+        left = [arm for arm in left if arm not in ready]
+        number += 1
+
+
+def _ids(results: Results) -> dict[tuple[str, int | None], str | None]:
+    """The run of each arm and seed; None where a result stands in for one that is not there yet."""
+    return {(cell.arm, cell.seed): (result or {}).get("id") for cell, result in results.items()}
+
+
+def _started(arm: Arm, seed: int, ids: Mapping[tuple[str, int | None], str | None]) -> Cell:
+    """A run that starts from another's weights, as far as that is known."""
+    cell, run = _cell(arm, seed, None, "report"), ids.get((str(arm.start), seed))
+    return cell if run is None else replace(cell, overrides=(*cell.overrides, word("init_from", run)))
 
 
 def _tune(study: Study, name: str, some: Sequence[Arm]) -> Generator[Stage, Results, tuple[Pick, ...]]:

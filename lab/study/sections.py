@@ -55,6 +55,8 @@ class Variant:
     """What it changes; in the design ``list`` all that it is."""
     note: str | None = None
     """For readers."""
+    start: str | None = None
+    """An arm, whose run of the same seed it starts from the weights of; null: weights are drawn."""
 
 
 @dataclass(frozen=True, kw_only=True)

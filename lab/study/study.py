@@ -114,7 +114,11 @@ class Study(Plain):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: all that is asked."""
-        return {key: value for key, value in dataclasses.asdict(self).items() if key != "left_out"}
+        whole = {key: value for key, value in dataclasses.asdict(self).items() if key != "left_out"}
+        for arm in (whole["baseline"], *whole["variants"]):
+            if arm["start"] is None:  # was no key once
+                del arm["start"]
+        return whole
 
     def hash(self, shared: Sequence[str] = ()) -> str:
         """Eight hex digits of what is asked: the study at its tier, and the words given on the command line."""

@@ -28,7 +28,7 @@ WRONG = {
     ),
     "unknown key of a variant": (
         {"variants": {"x": {"sets": {}}}},
-        "unknown key 'study.variants.x.sets': study.variants.x has note, set; did you mean 'study.variants.x.set'",
+        "unknown key 'study.variants.x.sets': study.variants.x has note, set, start; did you mean",
     ),
     "a claim that is not there": (
         {"published": [{"claim": "narang2021.rms-norm"}]},

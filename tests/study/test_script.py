@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from lab.errors import ConfigError
 from lab.study.design import count
 from lab.study.script import picks, script
 from lab.study.tune import beyond, pick
@@ -129,3 +130,48 @@ def test_the_next_rate_is_as_far_out_as_the_edge_is_from_its_neighbour():
     assert beyond(pick("x", {0.001: [1.0], 0.003: [2.0], 0.01: [3.0]})) == [0.000333333]
     assert beyond(pick("x", {0.001: [3.0], 0.003: [2.0], 0.01: [1.0]})) == [0.0333333]
     assert beyond(pick("x", {0.001: [3.0], 0.003: [1.0], 0.01: [2.0]})) == []
+
+
+def started(**variants):
+    """A study in which arms start from the weights of others."""
+    return study(lr=None, seeds={"report": [1, 2]}, tiers=None, gate=None, variants=variants)
+
+
+def test_an_arm_that_starts_from_another_runs_behind_it_from_the_run_of_its_seed():
+    one = started(
+        last={"set": {"norm": "dyt"}, "start": "first"},
+        first={"set": {"norm": "rmsnorm"}, "start": "layernorm"},
+        other={"set": {"norm": "scalenorm"}},
+    )
+    stages, _ = played(one, lambda cell: {"status": "done", "final_loss": 1.0, "id": f"{cell.arm}-{cell.seed}"})
+    assert [(stage.name, {cell.arm for cell in stage.cells}) for stage in stages] == [
+        ("baseline", {"layernorm"}),
+        ("variants", {"other"}),
+        ("started 1", {"first"}),
+        ("started 2", {"last"}),
+    ]
+    found = {(cell.arm, cell.seed): cell.overrides for stage in stages[2:] for cell in stage.cells}
+    assert found["first", 2] == ("norm=rmsnorm", "seed=2", "init_from=layernorm-2")
+    assert found["last", 1] == ("norm=dyt", "seed=1", "init_from=first-1")
+    preview, _ = played(one, lambda cell: {"status": "done", "final_loss": 1.0})
+    assert preview[2].cells[0].overrides == ("norm=rmsnorm", "seed=1")
+
+
+def test_a_study_in_which_nothing_starts_from_another_is_the_study_it_was():
+    whole = study().as_dict()
+    assert all("start" not in arm for arm in (whole["baseline"], *whole["variants"]))
+
+
+@pytest.mark.parametrize(
+    ("variants", "says"),
+    [
+        ({"a": {"set": {"norm": "dyt"}, "start": "layernrom"}}, "did you mean 'layernorm'"),
+        (
+            {"a": {"set": {"norm": "dyt"}, "start": "b"}, "b": {"set": {"norm": "none"}, "start": "a"}},
+            "these wait for each other: a, b",
+        ),
+    ],
+)
+def test_a_start_that_cannot_be_is_refused(variants, says):
+    with pytest.raises(ConfigError, match=says):
+        started(**variants)

@@ -148,6 +148,7 @@ COUNTS = {
         "gpu": (5, 4, 40),
         "paper": (5, 4, 15),
     },
+    "retrofit": {"smoke": (7, 5, 14), "laptop": (7, 5, 35), "night": (7, 5, 35), "gpu": (7, 5, 56)},
 }
 """Arms, contrasts and runs at each tier."""
 
