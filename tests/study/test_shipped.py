@@ -149,6 +149,7 @@ COUNTS = {
         "paper": (5, 4, 15),
     },
     "retrofit": {"smoke": (7, 5, 14), "laptop": (7, 5, 35), "night": (7, 5, 35), "gpu": (7, 5, 56)},
+    "data-movement": {"smoke": (6, 5, 12), "laptop": (6, 5, 30), "night": (6, 5, 30), "gpu": (6, 5, 30)},
 }
 """Arms, contrasts and runs at each tier."""
 
