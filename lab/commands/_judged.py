@@ -13,7 +13,7 @@ from typing import Any
 from lab.commands._family import family_of
 from lab.report.comparison import compare
 from lab.report.effects import Stats
-from lab.report.metric import is_of_grid, of_arm
+from lab.report.metric import is_of_grid, of_arm, value_of
 from lab.report.page.claim_list import scale
 from lab.report.pair_tests import PairTest, pair_tests
 from lab.report.variants import Record, Variant
@@ -22,7 +22,7 @@ from lab.stats.contrast import SEEDS_LEAST
 from lab.stats.equivalence import equivalence
 from lab.study.claim_verdict import Measured, judge, kind_of, summary
 from lab.study.claims import SECOND_HAND, Claim, Want, claim
-from lab.study.published import Published
+from lab.study.published import Published, within_runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,18 +165,35 @@ class _Study:
         runs = self.tuning if is_of_grid(metric) else self.runs
         return [of_arm(arm, runs.get(arm, ()), metric, self.grid) for arm in self.runs]
 
+    def within(self, metric: str, pairs: Sequence[tuple[str, str]]) -> list[Variant]:
+        """The baseline once for each name of a claim, with the number of that name for its metric."""
+        runs, path = next(iter(self.runs.values())), metric.split(".")
+        return [
+            Variant(name, {}, tuple(_put(run, path, value_of(run, metric.format(name))) for run in runs))
+            for name in dict.fromkeys(name for pair in pairs for name in pair)
+        ]
+
+
+def _put(record: Record, path: Sequence[str], value: Any) -> Record:
+    """A record with a value at a path."""
+    first, *rest = path
+    inner = record.get(first)
+    return {**record, first: _put(inner if isinstance(inner, Mapping) else {}, rest, value) if rest else value}
+
 
 def _of_claim(study: _Study, one: Published) -> ClaimVerdict:
     found = claim(one.claim)
     metric = one.metric or study.primary
     want = one.wanted(found, metric)
     named = [(better, worse) for better, worse in found.pairs]
-    pairs = [((a, b), (one.arms.get(a, a), one.arms.get(b, b))) for a, b in named]
-    pairs = [(names, arms) for names, arms in pairs if {*arms} <= study.runs.keys() and arms[0] != arms[1]]
+    inside = within_runs(metric)
+    pairs = [((a, b), (a, b) if inside else (one.arms.get(a, a), one.arms.get(b, b))) for a, b in named]
+    if not inside:
+        pairs = [(names, arms) for names, arms in pairs if {*arms} <= study.runs.keys() and arms[0] != arms[1]]
     own = study.stats.margin if metric == study.primary else None
     margin = own if one.margin is None else one.margin
     tests = pair_tests(
-        study.with_metric(metric),
+        study.within(metric, named) if inside else study.with_metric(metric),
         [arms for _, arms in pairs],
         metric=metric,
         stats=replace(study.stats, margin=margin),

@@ -3,9 +3,9 @@
 Shares of the whole step, between 0 and 1, of three steps of the run from its first on, in fp32 with one thread, as
 ``lab profile`` has them. ``contractions_flops``, ``contractions_time``: products of matrices, and attention's two
 with the softmax between them where one kernel does all. ``norms_flops``, ``norms_time``: all norms.
-``elementwise_flops``, ``elementwise_time``: activation, residual stream, embedding, copies. The rest is the loss,
-the optimizer, the batch, and what lies between operators. ``step_ms``: milliseconds of a step. All but FLOPs depend
-on the machine and on how busy it is.
+``elementwise_flops``, ``elementwise_time``: activation, residual stream, embedding, copies. With ``_excess``: the
+share of the time less that of the FLOPs. The rest is the loss, the optimizer, the batch, and what lies between
+operators. ``step_ms``: milliseconds of a step. All but FLOPs depend on the machine and on how busy it is.
 """
 
 from dataclasses import replace
@@ -45,4 +45,7 @@ def measure(loaded: Loaded) -> dict[str, float]:
             f"norms_{kind}": classes[NORMS][f"{kind}_share"],
             f"elementwise_{kind}": classes[ELEMENTWISE][f"{kind}_share"],
         }
-    return values
+    return values | {
+        f"{name}_excess": values[f"{name}_time"] - values[f"{name}_flops"]
+        for name in ("contractions", "norms", "elementwise")
+    }

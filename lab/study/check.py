@@ -6,7 +6,7 @@ from lab.errors import ConfigError, did_you_mean
 from lab.runs.units import is_loss
 from lab.study.claims import Claim, Want, claim
 from lab.study.design import arms, contrasts
-from lab.study.published import OF_GRID, Published
+from lab.study.published import OF_GRID, Published, within_runs
 from lab.study.sections import AXES, LrMode
 from lab.study.study import LR_KEY, Study
 from lab.study.words import Keys, Settings, comparable
@@ -169,8 +169,15 @@ def _of_claim(study: Study, one: Published, found: Claim, known: list[str]) -> I
             yield f".arms: '{name}' is not one of the claim's {', '.join(found.names)}{near}"
         if arm not in known:
             yield f".arms.{name} '{arm}' is not one of the arms {', '.join(known)}{did_you_mean(arm, known)}"
-    if found.pairs and not any(
-        {one.arms.get(better, better), one.arms.get(worse, worse)} <= {*known} for better, worse in found.pairs
+    between = not within_runs(one.metric or study.primary)
+    if not between and one.arms:
+        yield f".arms: numbers of one run are set against each other: metric {one.metric}"
+    if (
+        between
+        and found.pairs
+        and not any(
+            {one.arms.get(better, better), one.arms.get(worse, worse)} <= {*known} for better, worse in found.pairs
+        )
     ):
         names = ", ".join(dict.fromkeys(name for pair in found.pairs for name in pair))
         yield f".arms: no pair of the claim is of two arms: {names} are to be named of {', '.join(known)}"

@@ -54,7 +54,10 @@ class Published:
     claim: str
     """Its id."""
     metric: str | None = None
-    """Our number that is tested: a dotted path into a run's results, or one of ``OF_GRID``; null: ``primary``."""
+    """Our number that is tested: a dotted path into a run's results, or one of ``OF_GRID``; null: ``primary``.
+
+    With ``{}`` in it, for the claim's names, numbers of the same runs are set against each other, the baseline's.
+    """
     want: Want | None = None
     """Which way our number is better, for the better one of a pair; null: a loss lower, others as the claim's."""
     arms: dict[str, str] = field(default_factory=dict)
@@ -80,6 +83,11 @@ class Published:
             check_number("margin", self.margin, above=0)
         if self.metric is not None:
             check_metric("metric", self.metric)
+
+
+def within_runs(metric: str) -> bool:
+    """Whether a metric has a place for the names of a claim, which are numbers of one run and not arms."""
+    return "{}" in metric
 
 
 def check_metric(key: str, metric: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lab.study.claims import Claim, Expect, Want, claim
 from lab.study.gate import Sight
-from lab.study.published import OF_GRID, Published
+from lab.study.published import OF_GRID, Published, within_runs
 from lab.study.study import Study
 
 LEAST_SEEDS = 3
@@ -68,6 +68,8 @@ def _reach(study: Study, one: Published, sight: Sight, arms: Collection[str], ev
         ((better, worse), (one.arms.get(better, better), one.arms.get(worse, worse)))
         for better, worse in found.pairs
     ]
+    if within_runs(metric):
+        named = [(names, (study.baseline.name, study.baseline.name)) for names, _ in named]
     here = [(names, pair) for names, pair in named if {*pair} <= {*arms}]
     effects = _effects(found, one, [names for names, _ in here]) if LOSS.fullmatch(metric) else []
     seen = None

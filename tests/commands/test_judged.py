@@ -127,6 +127,19 @@ def test_the_better_arm_may_have_the_higher_number(claims):
     assert said == ["replicated", "opposite sign"]
 
 
+def test_numbers_of_the_same_runs_may_be_set_against_each_other(claims):
+    some = runs(x=0, y=0)
+    for base, number in ((some["x"], 1.0), (some["y"], -1.0)):
+        for run, noise in zip(base, JITTER, strict=True):
+            shares = {"a_share": 0.1, "b_share": 0.1 + number * (0.3 + noise), "c_share": 0.8 + noise}
+            run["measures"] = {"step": shares}
+    found = one(declared(("x", "y"), metric="measures.step.{}_share", want="lower"), some)
+    assert [pair.mean for pair in found.pairs] == pytest.approx([-0.3, -0.4, -0.7], abs=0.01)
+    assert found.verdict == "replicated (sign) (3 pairs)"
+    assert one(declared(("x", "y"), metric="measures.step.{}_share", want="higher"), some).kind == "opposite sign"
+    assert "measures.step.{}_share" not in some["x"][0]
+
+
 def test_two_that_were_said_to_be_level(claims):
     claims(want="flat", at=None)
     some = runs(a=0, b=0.001, c=0.2)
