@@ -35,6 +35,7 @@ repro: $(addprefix repro-,$(STUDIES))  ## every study, or repro-NAME one: make r
 $(addprefix repro-,$(STUDIES)): repro-%: install
 	$(BIN)/lab train study=$* tier=$(TIER)
 	$(BIN)/lab table $*
+	[ $(TIER) = smoke ] || ($(BIN)/lab store $* --tier $(TIER) && $(BIN)/python scripts/notes.py)
 
 .PHONY: test
 test: install  ## the fast tests, under 90 seconds

@@ -134,9 +134,9 @@ def _about(claim: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _again(kept: Stored) -> str:
-    tier = f" TIER={kept.tier}" if kept.tier else ""
     words = " ".join(kept.words)
-    lines = ["```bash", f"make repro-{kept.study}{tier}", f"lab train {words}" if words else ""]
+    made = f"make repro-{kept.study} TIER={kept.tier}" if kept.tier else ""
+    lines = ["```bash", made, f"lab train {words}" if words else ""]
     lines += [f"lab store {kept.study}", f"lab table --stored {kept.stem}", "```"]
     return "\n".join(line for line in lines if line)
 
