@@ -79,7 +79,9 @@ def damage(path: Path, at: int = -20) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("line", ["eval RUN", "generate RUN", "probe RUN", "measure RUN", "train norm=none init_from=RUN"])
+@pytest.mark.parametrize(
+    "line", ["eval RUN", "generate RUN", "probe RUN", "measure RUN", "train norm=none init_from=RUN"]
+)
 def test_a_run_without_weights(line, bare, refused):
     argv = [bare[:8] if word == "RUN" else word.replace("RUN", bare) for word in line.split()]
     says = refused(*argv, *(SMALL if argv[0] == "train" else []))
