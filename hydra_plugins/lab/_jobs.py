@@ -24,13 +24,15 @@ def configs(
 def run(hydra_context: HydraContext, config: DictConfig, task_function: TaskFunction) -> JobReturn:
     """One job, in the process that trains it."""
     setup_globals()
-    return run_job(
+    done = run_job(
         hydra_context=hydra_context,
         task_function=task_function,
         config=config,
         job_dir_key="hydra.sweep.dir",
         job_subdir_key="hydra.sweep.subdir",
     )
+    done.cfg = done.hydra_cfg = None  # typed by classes that Hydra loads anew where match composes: no pickle
+    return done
 
 
 def decoded(config: DictConfig) -> Any:
