@@ -71,18 +71,24 @@ class Parts:
     """The sections of many configs, equal ones made once: of thousands of runs few differ in much."""
 
     def __init__(self) -> None:
+        self._known: dict[bytes, tuple[Part, ...]] = {}
         self._by_bytes: dict[tuple[str, bytes], Part] = {}
         self._by_text: dict[tuple[str, str], Part] = {}
         self._ordered: dict[tuple[Part, ...], tuple[Part, ...]] = {}
 
     def of(self, config: Mapping[str, Any]) -> tuple[Part, ...]:
         """A part for each section that counts: components first, then sections, then single settings."""
+        counting = {section: value for section, value in config.items() if section not in IGNORED}
+        key = _bytes(counting)
+        return self._known.get(key) or self._known.setdefault(key, self._parts(counting))
+
+    def _parts(self, config: Mapping[str, Any]) -> tuple[Part, ...]:
+        """Those of sections that all count."""
         found = []
         for section, value in config.items():
-            if section not in IGNORED:
-                value = completed(section, value)
-                key = section, _bytes(value)
-                found.append(self._by_bytes.get(key) or self._by_bytes.setdefault(key, self._made(section, value)))
+            value = completed(section, value)
+            key = section, _bytes(value)
+            found.append(self._by_bytes.get(key) or self._by_bytes.setdefault(key, self._made(section, value)))
         parts = tuple(found)
         return self._ordered.get(parts) or self._ordered.setdefault(parts, tuple(sorted(parts, key=_place)))
 
