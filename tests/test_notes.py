@@ -22,7 +22,9 @@ NOTES = importlib.util.spec_from_file_location("notes", ROOT / "scripts/notes.py
 def commands() -> list[str]:
     """Lines of the bash blocks, each once."""
     blocks = re.findall(r"```bash\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    lines = [re.sub(r"\s+#.*", "", line).strip() for block in blocks for line in block.splitlines()]
+    lines = [
+        re.sub(r"\s+#.*", "", line).strip() for block in blocks for line in block.replace("\\\n", " ").splitlines()
+    ]
     return [*dict.fromkeys(line for line in lines if line)]
 
 
