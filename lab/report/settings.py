@@ -74,7 +74,6 @@ class Parts:
         self._known: dict[bytes, tuple[Part, ...]] = {}
         self._by_bytes: dict[tuple[str, bytes], Part] = {}
         self._by_text: dict[tuple[str, str], Part] = {}
-        self._ordered: dict[tuple[Part, ...], tuple[Part, ...]] = {}
 
     def of(self, config: Mapping[str, Any]) -> tuple[Part, ...]:
         """A part for each section that counts: components first, then sections, then single settings."""
@@ -89,8 +88,7 @@ class Parts:
             value = completed(section, value)
             key = section, _bytes(value)
             found.append(self._by_bytes.get(key) or self._by_bytes.setdefault(key, self._made(section, value)))
-        parts = tuple(found)
-        return self._ordered.get(parts) or self._ordered.setdefault(parts, tuple(sorted(parts, key=_place)))
+        return tuple(sorted(found, key=_place))
 
     def _made(self, section: str, value: Any) -> Part:
         """The part of a section; text is the same where bytes differ in what does not count."""
