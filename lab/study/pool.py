@@ -11,6 +11,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -31,6 +32,12 @@ PRELOAD = ["torch", "torch._dynamo", "lab.training.run", "lab.commands.train", "
 
 ALIKE = ("lab", "datasets", "scipy", "tokenizers")
 """Packages of which the server imports whatever the launcher needed to check the runs."""
+
+ATTEMPTS = 3
+"""Fork servers that may die, one after another, under one worker that is started."""
+
+DYING_S = 0.1
+"""Seconds after which a server that was killed is seen to be dead."""
 
 LOST = 255
 """The exit status of a process whose fork server has died; perhaps it lives."""
@@ -110,18 +117,16 @@ class Pool:
         return self.signal_number is None and not failed
 
     def _start(self, index: int, job: tuple[str, bytes], slot: Mapping[str, str]) -> None:
-        context: Any = multiprocessing.get_context(METHOD)
-        ours, theirs = context.Pipe()
-        arguments = (theirs, {**os.environ, **slot}, job[1])
-        process = context.Process(target=work, args=arguments, name=job[0])
-        try:
-            if METHOD == "forkserver":
-                _ensure_server()
-            process.start()
-        except (EOFError, ConnectionError) as error:
-            raise LabError("the fork server was killed, and the workers stop; the same command goes on") from error
-        theirs.close()
-        self.workers.append(Worker(index, process, ours, slot))
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                process, pipe = _started(job, slot)
+                break
+            except (EOFError, ConnectionError) as error:
+                if attempt == ATTEMPTS:
+                    said = f"the fork server was killed {ATTEMPTS} times; the same command goes on"
+                    raise LabError(said) from error
+                time.sleep(DYING_S)
+        self.workers.append(Worker(index, process, pipe, slot))
         if self.signal_number is not None:  # it came while this one was started
             self.workers[-1].stop()
 
@@ -189,6 +194,26 @@ def _died(worker: Worker) -> Ended:
 def _in_words(saved: int) -> str:
     runs = "no run was" if not saved else "1 run was" if saved == 1 else f"{saved} runs were"
     return f"stopped; {runs} being trained, the same command goes on"
+
+
+def _started(job: tuple[str, bytes], slot: Mapping[str, str]) -> tuple[BaseProcess, Connection]:
+    """A process that does a job, and our end of its pipe.
+
+    Raises:
+        EOFError, ConnectionError: the fork server died. Had it forked, the worker finds its pipe closed, and ends.
+    """
+    context: Any = multiprocessing.get_context(METHOD)
+    ours, theirs = context.Pipe()
+    process = context.Process(target=work, args=(theirs, {**os.environ, **slot}, job[1]), name=job[0])
+    with theirs:
+        try:
+            if METHOD == "forkserver":
+                _ensure_server()
+            process.start()
+        except BaseException:
+            ours.close()
+            raise
+    return process, ours
 
 
 def _ensure_server() -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from lab.errors import Stopped
@@ -42,8 +43,9 @@ def kill_self(number):
 def kill_server(value):
     """Kill the fork server, unless that was done already and the parent is another."""
     server = os.getppid()
-    if b"multiprocessing.forkserver" in Path(f"/proc/{server}/cmdline").read_bytes():
-        os.kill(server, signal.SIGKILL)
+    with suppress(FileNotFoundError, ProcessLookupError):  # the other worker was faster
+        if b"multiprocessing.forkserver" in Path(f"/proc/{server}/cmdline").read_bytes():
+            os.kill(server, signal.SIGKILL)
     time.sleep(0.3)
     return value
 

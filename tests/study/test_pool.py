@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from functools import partial
+from multiprocessing import forkserver
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -112,6 +113,31 @@ def test_a_kill_takes_one_job_and_no_other(caplog):
 def test_workers_outlive_their_server_and_the_next_gets_another():
     ended = run(*(partial(do.kill_server, i) for i in range(4)))
     assert [end.value for end in ended] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("deaths", [1, pool.ATTEMPTS])
+@pytest.mark.skipif(pool.METHOD != "forkserver", reason="there is no fork server")
+def test_a_server_that_dies_before_it_has_forked_is_started_again(monkeypatch, deaths):
+    left, connect = [None] * deaths, forkserver.connect_to_new_process
+
+    def dying(fds):
+        if not left:
+            return connect(fds)
+        left.pop()
+        forkserver.ensure_running()
+        server = forkserver._forkserver._forkserver_pid
+        os.kill(server, signal.SIGSTOP)
+        ends = connect(fds)
+        os.kill(server, signal.SIGKILL)
+        os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
+        return ends
+
+    monkeypatch.setattr(forkserver, "connect_to_new_process", dying)
+    if deaths < pool.ATTEMPTS:
+        assert [end.value[0] for end in run(partial(do.answer, 7))] == [7]
+    else:
+        with pytest.raises(LabError, match="was killed 3 times"):
+            run(partial(do.answer, 7))
 
 
 @pytest.mark.slow
