@@ -43,7 +43,7 @@ test: install  ## the fast tests, under 90 seconds
 
 .PHONY: test-slow
 test-slow: install  ## the tests that train for real, build a wheel, or kill processes
-	OMP_NUM_THREADS=1 $(PYTEST) -n 2 --dist worksteal -m "slow and not gpu"
+	OMP_NUM_THREADS=1 $(PYTEST) -n 2 --dist worksteal --durations 40 -m "slow and not gpu"
 
 .PHONY: test-gpu
 test-gpu: install  ## the tests that need a CUDA device
