@@ -20,7 +20,7 @@ from lab.report.curves import (
     step_seconds,
 )
 from lab.report.grid import NONE, Column, Grid, strict
-from lab.report.rows import Row, number, one_a_seed, within
+from lab.report.rows import Row, number, one_a_seed, sd, within
 from lab.report.variants import Record, Variant, config_of, show
 
 NEVER = "never"
@@ -130,7 +130,7 @@ def _row(variant: Variant, base: _Baseline, difference: float | None) -> Further
         variant=variant.label,
         perplexity=_perplexity(loss),
         best_loss=_mean([value for _, value in bests]),
-        best_loss_sd=_sd([value for _, value in bests]),
+        best_loss_sd=sd([value for _, value in bests]),
         best_step=float(statistics.median(step for step, _ in bests)) if bests else None,
         reaches=reaches,
         steps_to_baseline=share,
@@ -193,13 +193,6 @@ def _numbers(runs: Sequence[Record], key: str) -> list[float]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return statistics.fmean(values) if values else None
-
-
-def _sd(values: Sequence[float]) -> float | None:
-    if len(values) < 2:
-        return None
-    mean = statistics.fmean(values)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def _middle(values: Sequence[float]) -> float | None:
