@@ -1,8 +1,8 @@
-"""Write below each list of claims in docs/notes.md the verdicts that the stored studies give them.
+"""Write what the stored studies say of the claims into docs/notes.md, below each list, and into README.md, by word.
 
     python scripts/notes.py
 
-Run it after `lab store`. Claims without a verdict are left out, so that a page is never wrong, only late.
+Run it after `lab store`. Claims without a verdict are left out of the notes, which are never wrong, only late.
 """
 
 import io
@@ -14,9 +14,30 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs/notes.md"
+README = Path(__file__).parents[1] / "README.md"
 
 CLAIMS = re.compile(r"^(Claims: (?:.+\n)+)(?:\n<!-- verdicts -->\n(?:.*\n)*?<!-- end -->\n)?", re.MULTILINE)
 """A paragraph of claims, with the verdicts that stand below it."""
+
+
+COUNTED = re.compile(r"(?<=<!-- ledger -->\n).*?(?=<!-- end -->)", re.DOTALL)
+"""Where README.md counts the claims."""
+
+WORDS = {
+    "replicated": "**Replicated**: the published sign, or level where level was published",
+    "replicated in part": "**Replicated in part**: on some of its pairs",
+    "opposite sign": "**The opposite sign** here, on one of its pairs or more",
+    "no effect here": "**No effect here** as large as the published one, or as the margin",
+    "a difference here": "**A difference here** where none was published",
+    "not at that size": "**Not at that size**",
+    "inconclusive at this scale": "**Not distinguishable**: inconclusive at this scale and number of seeds",
+    "diverged here": "**Diverged here**: one of the two sides broke",
+    "baseline unstable": "**The baseline broke**",
+    "too few seeds": "**Too few seeds**",
+    "not measured": "**Not measured**",
+    "incomplete": "**Incomplete**",
+}
+"""How README.md says what came of a claim, in its order."""
 
 
 def ledger() -> dict[str, Mapping[str, Any]]:
@@ -44,5 +65,20 @@ def _line(row: Mapping[str, Any]) -> str:
     return f"- `{row['id']}`: **{row['verdict']}**{link}; {row['scale']}, {row['seeds']} seeds"
 
 
+def counted(text: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """README.md with its table of what came of the claims."""
+    told = {name: row for name, row in rows.items() if row["status"] in WORDS}
+    lines = ["| what came of it here | claims | which |", "|---|--:|---|"]
+    for word, said in WORDS.items():
+        of_word = [f"[{name}]({row['link']})" for name, row in told.items() if row["status"] == word]
+        lines += [f"| {said} | {len(of_word)} | {', '.join(of_word)} |"] if of_word else []
+    waiting = sum(bool(row["studies"]) for name, row in rows.items() if name not in told)
+    lines += [f"| **Not run yet** by the study that names them | {waiting} | `lab claims` |"]
+    lines += [f"| **Out of reach**: published only | {len(rows) - len(told) - waiting} | `lab claims` |"]
+    return COUNTED.sub(lambda _: "\n".join([*lines, ""]), text)
+
+
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), ledger()), encoding="utf-8")
+    known = ledger()
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), known), encoding="utf-8")
+    README.write_text(counted(README.read_text(encoding="utf-8"), known), encoding="utf-8")

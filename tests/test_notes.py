@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from lab import cli
+from lab.study import claim_verdict
 from lab.study.claims import claim
 
 ROOT = Path(__file__).parents[1]
@@ -130,3 +131,15 @@ def test_its_verdicts_are_the_ledgers():
         f"Claims: `{name}`"
     )
     assert notes.filled(twice, rows) == notes.filled(text, rows)
+
+
+def test_the_readme_counts_the_claims_as_the_ledger_does():
+    notes = importlib.util.module_from_spec(NOTES)
+    NOTES.loader.exec_module(notes)
+    assert {*notes.WORDS} == {*claim_verdict.KINDS.values(), claim_verdict.IN_PART}
+    text, rows = (ROOT / "README.md").read_text(encoding="utf-8"), notes.ledger()
+    assert notes.counted(text, rows) == text, "python scripts/notes.py"
+    name, row = next(iter(rows.items()))
+    told = notes.counted(text, rows | {name: row | {"status": "too few seeds", "link": "docs/reproductions/x.md"}})
+    assert f"| **Too few seeds** | 1 | [{name}](docs/reproductions/x.md) |" in told
+    assert sum(int(n) for n in re.findall(r"^\| \*\*.*? \| (\d+) \|", told, re.MULTILINE)) == len(rows)
