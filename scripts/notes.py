@@ -62,7 +62,8 @@ def _block(ids: list[str], rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _line(row: Mapping[str, Any]) -> str:
     link = f" ([{Path(row['link']).stem}]({row['link'].removeprefix('docs/')}))" if row["link"] else ""
-    return f"- `{row['id']}`: **{row['verdict']}**{link}; {row['scale']}, {row['seeds']} seeds"
+    how = f"{row['scale']}, {row['seeds']} seeds, tested by `{row['metric']}`"
+    return f"- `{row['id']}`: **{row['verdict']}**{link}; {how}"
 
 
 def counted(text: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
@@ -70,12 +71,18 @@ def counted(text: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
     told = {name: row for name, row in rows.items() if row["status"] in WORDS}
     lines = ["| what came of it here | claims | which |", "|---|--:|---|"]
     for word, said in WORDS.items():
-        of_word = [f"[{name}]({row['link']})" for name, row in told.items() if row["status"] == word]
+        of_word = [_linked(row) for row in told.values() if row["status"] == word]
         lines += [f"| {said} | {len(of_word)} | {', '.join(of_word)} |"] if of_word else []
     waiting = sum(bool(row["studies"]) for name, row in rows.items() if name not in told)
     lines += [f"| **Not run yet** by the study that names them | {waiting} | `lab claims` |"]
     lines += [f"| **Out of reach**: published only | {len(rows) - len(told) - waiting} | `lab claims` |"]
     return COUNTED.sub(lambda _: "\n".join([*lines, ""]), text)
+
+
+def _linked(row: Mapping[str, Any]) -> str:
+    """A claim with the page of its study, and by what it was tested if that was not the final loss."""
+    metric = str(row["metric"]).removeprefix("measures.")
+    return f"[{row['id']}]({row['link']})" + ("" if metric == "final_loss" else f" by `{metric}`")
 
 
 if __name__ == "__main__":

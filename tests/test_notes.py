@@ -125,11 +125,12 @@ def test_its_verdicts_are_the_ledgers():
     shown = re.findall(r"^- `.*\*\*.*$", text, re.MULTILINE)
     assert {*shown} <= {*notes.filled(text, rows).splitlines()}, "python scripts/notes.py"
     name = next(iter(re.findall(r"^Claims: `([^`]+)`", text, re.MULTILINE)))
-    row = {"id": name, "verdict": "a word", "link": "docs/reproductions/x.md", "scale": "1M", "seeds": 5}
+    row = {"id": name, "verdict": "a word", "link": "docs/reproductions/x.md"}
+    row |= {"scale": "1M", "seeds": 5, "metric": "m"}
     twice = notes.filled(notes.filled(text, rows | {name: row}), rows | {name: row})
-    assert twice.count(f"- `{name}`: **a word** ([x](reproductions/x.md)); 1M, 5 seeds\n") == text.count(
-        f"Claims: `{name}`"
-    )
+    assert twice.count(
+        f"- `{name}`: **a word** ([x](reproductions/x.md)); 1M, 5 seeds, tested by `m`\n"
+    ) == text.count(f"Claims: `{name}`")
     assert notes.filled(twice, rows) == notes.filled(text, rows)
 
 
@@ -140,6 +141,8 @@ def test_the_readme_counts_the_claims_as_the_ledger_does():
     text, rows = (ROOT / "README.md").read_text(encoding="utf-8"), notes.ledger()
     assert notes.counted(text, rows) == text, "python scripts/notes.py"
     name, row = next(iter(rows.items()))
-    told = notes.counted(text, rows | {name: row | {"status": "too few seeds", "link": "docs/reproductions/x.md"}})
-    assert f"| **Too few seeds** | 1 | [{name}](docs/reproductions/x.md) |" in told
+    told = notes.counted(
+        text, rows | {name: row | {"status": "too few seeds", "link": "docs/x.md", "metric": "measures.a.b"}}
+    )
+    assert f"| **Too few seeds** | 1 | [{name}](docs/x.md) by `a.b` |" in told
     assert sum(int(n) for n in re.findall(r"^\| \*\*.*? \| (\d+) \|", told, re.MULTILINE)) == len(rows)

@@ -115,7 +115,7 @@ def _of_rows(made: Comparison) -> Iterator[dict[str, Any]]:
 
 def _flat(one: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The pairs of a claim that a study names, in the keys of those that a table finds by itself."""
-    common = {key: one[key] for key in ("claim", "statement", "source", "told", "caveat", "metric", "unit")}
+    common = {key: one[key] for key in ("claim", "statement", "source", "told", "caveat", "metric", "note", "unit")}
     for pair in one["pairs"]:
         yield {
             **common,

@@ -66,6 +66,8 @@ class ClaimVerdict:
     scale: str
     """Of our runs, in words."""
     tier: str | None
+    note: str | None
+    """Of the study, what stands in place of what was published."""
 
     @property
     def verdict(self) -> str:
@@ -91,6 +93,7 @@ class ClaimVerdict:
             "published_unit": claim.unit,
             "pairs_of_claim": len(claim.pairs),
             "metric": self.metric,
+            "note": self.note,
             "unit": unit(self.metric),
             "want": None if self.want is None else str(self.want),
             "verdict": self.verdict or None,
@@ -212,6 +215,7 @@ def _of_claim(study: _Study, one: Published) -> ClaimVerdict:
         pairs=tuple(verdicts),
         scale=study.scale,
         tier=study.tier,
+        note=one.note,
     )
 
 

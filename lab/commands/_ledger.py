@@ -92,6 +92,7 @@ class Entry:
             "hash": self.found[0][0].hash if self.found else None,
             "link": self.link,
             "metric": self.said.get("metric"),
+            "note": self.said.get("note"),
             "unit": self.said.get("unit") or None,
             "published_unit": self.claim.unit,
             "pairs": self._pairs(),

@@ -9,7 +9,7 @@ from lab.commands._ledger import Entry, counted, ledger, read_all
 from lab.commands._parser import Parser
 from lab.commands._runs import AnyOf
 from lab.commands._stored_files import stored_files
-from lab.report.claims_grid import difference_said, pair_said, published_said
+from lab.report.claims_grid import difference_said, measured_by, pair_said, published_said
 from lab.report.formats import marked
 from lab.report.grid import NONE, Column, Grid
 from lab.report.notes import si
@@ -80,7 +80,7 @@ def _footer(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _grid(topic: str, entries: Sequence[Entry]) -> Grid:
-    heads = ("claim", "study", "tier", "seeds", "MDE", "verdict")
+    heads = ("claim", "study", "tier", "seeds", "MDE", "tested by", "verdict")
     return Grid(
         title=topic.capitalize(),
         columns=[Column(header=head, left=head not in ("seeds", "MDE")) for head in heads],
@@ -91,6 +91,7 @@ def _grid(topic: str, entries: Sequence[Entry]) -> Grid:
                 entry.tier or NONE,
                 str(entry.said.get("seeds") or NONE),
                 _mde(entry),
+                str(entry.said.get("metric") or NONE).removeprefix("measures."),
                 str(entry.said.get("verdict") or entry.status),
             )
             for entry in entries
@@ -111,6 +112,7 @@ def _full(entry: Entry) -> Iterator[str]:
     yield f"  published: {one.source}; {one.setup}"
     if entry.said:
         yield f"  here: {entry.said['scale']}; {entry.said['seeds']} seeds, MDE {_mde(entry)}; {_where(entry)}"
+        yield f"  tested by: {measured_by(entry.said)}"
         for pair in entry.said["pairs"]:
             said = f"published Δ {published_said(entry.said, pair)}, measured {difference_said(pair)}"
             yield f"  {pair_said(entry.said, pair)}: {said}; {pair['verdict'] or 'no verdict'}"
@@ -118,6 +120,10 @@ def _full(entry: Entry) -> Iterator[str]:
         yield f"  to be run: lab train study={entry.studies[0]}"
     if one.caveat:
         yield f"  caveat: {one.caveat}"
+
+
+def _here(entry: Entry) -> str:
+    return f"{entry.said['scale']}, MDE {_mde(entry)}; tested by {measured_by(entry.said)}"
 
 
 def _where(entry: Entry) -> str:
@@ -147,5 +153,5 @@ def _row(entry: Entry) -> list[str]:
         f"[{study}]({entry.link})" if entry.link else study,
         str(entry.said.get("seeds") or NONE),
         marked(str(entry.said.get("verdict") or entry.status))
-        + (f"; {marked(str(entry.said['scale']))}, MDE {_mde(entry)}" if entry.said else ""),
+        + (f"; {marked(_here(entry))}" if entry.said else ""),
     ]

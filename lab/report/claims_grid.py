@@ -44,11 +44,16 @@ def claim_lines(judged: Sequence[Said]) -> Iterator[list[str]]:
     for one in judged:
         yield [
             f"{one['claim']}: {one['verdict'] or 'no verdict'}",
-            f"{one['metric']} of {one['seeds']} seeds" + ("" if one["mde"] is None else f", MDE {one['mde']:.2g}"),
+            f"{measured_by(one)}; {one['seeds']} seeds" + ("" if one["mde"] is None else f", MDE {one['mde']:.2g}"),
             f"published: {one['setup']}",
             str(one["source"]),
             *([str(one["caveat"])] if one["caveat"] else []),
         ]
+
+
+def measured_by(one: Said) -> str:
+    """Our number that the claim is tested by, and what the study says of its standing in for the published one."""
+    return str(one["metric"]) + (f", {one['note']}" if one.get("note") else "")
 
 
 def pair_said(one: Said, pair: Said) -> str:

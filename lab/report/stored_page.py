@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.report.claims_grid import claims_grid
+from lab.report.claims_grid import claims_grid, measured_by
 from lab.report.formats import markdown, marked
 from lab.report.grid import NONE, Grid
 from lab.report.notes import ranges, si
@@ -129,6 +129,7 @@ def _about(claim: Mapping[str, Any]) -> Iterator[str]:
     yield f"- **{marked(claim['claim'])}**{mark}: *{marked(verdict)}*. {marked(claim['statement'])}"
     yield f"  - published: {marked(claim['source'])}; {marked(claim['setup'])}"
     yield f"  - here: {marked(claim['scale'])}; {claim['seeds']} seeds{marked(mde)}"
+    yield f"  - tested by: {marked(measured_by(claim))}"
     if claim["caveat"]:
         yield f"  - caveat: {marked(claim['caveat'])}"
 

@@ -34,6 +34,7 @@ def kept(tier, verdict, *, study="narang-ffn", seeds=5, pairs=1, claim=GLU):
         "mde": 0.03,
     }
     said |= {"metric": "final_loss", "unit": "nats", "published_unit": "nats", "told": False, "want": "lower"}
+    said["note"] = "in place of tasks"
     said |= {"scale": f"1.00M parameters at {tier}", "tier": tier, "pairs": [pair] * pairs}
     empty = {"words": [], "declared": {}, "asked": "", "expected": 0, "commits": [], "dirty": False, "machine": []}
     return Stored(
@@ -116,6 +117,7 @@ def test_what_is_printed(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert out.startswith(f"{GLU}: replicated (sign)\n")
     assert "1.00M parameters at laptop; 5 seeds, MDE 0.03 nats; study narang-ffn, tier laptop, docs/rep" in out
+    assert "\n  tested by: final_loss, in place of tasks\n" in out
     assert "swiglu < relu: published Δ -0.049, measured -0.050 [-0.070, -0.030]; replicated (sign)" in out
     assert "1 claim: 1 replicated\n1 is named by a study; 1 has a verdict" in out
     assert claims.main([]) == 0

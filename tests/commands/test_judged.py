@@ -81,6 +81,7 @@ def test_each_pair_that_is_of_two_arms_has_a_verdict_and_the_claim_one_over_all(
     assert data["scale"].startswith("1.31M parameters")
     assert (data["seeds"], data["tier"]) == (5, "laptop")
     assert data["mde"] > 0
+    assert (data["metric"], data["note"]) == ("final_loss", None)
     fewer = one(declared(("a", "b")), runs(a=0, b=0.1))
     assert fewer.verdict == "replicated (sign) on 1 of 3 pairs"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lab.report.claims_grid import number_said
+from lab.report.claims_grid import measured_by, number_said
 from lab.report.notes import si
 from lab.report.page import parts
 from lab.report.rows import within
@@ -76,7 +76,7 @@ def _claim(group: Sequence[Mapping[str, Any]], ours: str) -> str:
         for one in group
     ]
     facts = {"Published": f"{first['source']}: {first['scale']}", "Here": ours, "Caveat": first.get("caveat")}
-    own = {"Verdict": first.get("overall"), "Measured": first.get("metric")}
+    own = {"Verdict": first.get("overall"), "Measured": measured_by(first) if first.get("metric") else None}
     facts = own | facts if first.get("metric") else facts
     lines = "".join(f"<p>{name}: {parts.said(text)}</p>" for name, text in facts.items() if text)
     dagger = '<p class="unit">† told by others, not read in the paper</p>' if first.get("told") else ""
