@@ -144,7 +144,7 @@ def judged(
     if not declared.get("published") or not runs:
         return []
     study = _Study(declared, runs, tuning or {}, tuple(missing))
-    found = [_of_claim(study, Published(**one)) for one in declared["published"]]
+    found = [_of_claim(study, one) for one in study.published]
     return [one for one in found if one.pairs]
 
 
@@ -162,6 +162,20 @@ class _Study:
         self.table = compare(self.arms, **{**family, "missing": [*missing, *family["missing"]]}).effects
         self.primary = self.table.metric if self.table else str(family["metric"])
         self.scale = scale([record for records in runs.values() for record in records])
+        self.published = [Published(**one) for one in declared["published"]]
+
+    def pairs(self, one: Published) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+        """The pairs of a claim of which both arms are there: names in the claim, and arms."""
+        named = [(better, worse) for better, worse in claim(one.claim).pairs]
+        if within_runs(one.metric or self.primary):
+            return [(names, names) for names in named]
+        found = [((a, b), (one.arms.get(a, a), one.arms.get(b, b))) for a, b in named]
+        return [(names, arms) for names, arms in found if {*arms} <= self.runs.keys() and arms[0] != arms[1]]
+
+    def family(self, metric: str) -> list[tuple[str, str]]:
+        """The pairs of arms that any claim is tested by on this metric."""
+        same = [] if within_runs(metric) else self.published
+        return [arms for one in same if (one.metric or self.primary) == metric for _, arms in self.pairs(one)]
 
     def with_metric(self, metric: str) -> list[Variant]:
         """The arms, with the metric in their records."""
@@ -188,20 +202,17 @@ def _of_claim(study: _Study, one: Published) -> ClaimVerdict:
     found = claim(one.claim)
     metric = one.metric or study.primary
     want = one.wanted(found, metric)
-    named = [(better, worse) for better, worse in found.pairs]
-    inside = within_runs(metric)
-    pairs = [((a, b), (a, b) if inside else (one.arms.get(a, a), one.arms.get(b, b))) for a, b in named]
-    if not inside:
-        pairs = [(names, arms) for names, arms in pairs if {*arms} <= study.runs.keys() and arms[0] != arms[1]]
+    pairs = study.pairs(one)
     own = study.stats.margin if metric == study.primary else None
     margin = own if one.margin is None else one.margin
     tests = pair_tests(
-        study.within(metric, named) if inside else study.with_metric(metric),
+        study.within(metric, [names for names, _ in pairs]) if within_runs(metric) else study.with_metric(metric),
         [arms for _, arms in pairs],
         metric=metric,
         stats=replace(study.stats, margin=margin),
         table=study.table,
         grid=study.grid,
+        family=study.family(metric),
     )
     verdicts = [
         _verdict(study, found, one, unit(metric), want, names, test)

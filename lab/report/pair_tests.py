@@ -1,8 +1,9 @@
 """Tests of chosen pairs of a study's arms, on any number of their runs: what verdicts on published claims rest on.
 
 A pair of a variant and the baseline on the study's own metric is a row of the table, and has its test and family,
-so that the two never disagree. All other pairs are a family of their own, tested like the table's contrasts: paired
-by seed where the arms are pairs, by the moderated t of all arms, corrected by Holm's method.
+so that the two never disagree. All other pairs of a metric, those of all claims of the study together, are a family
+of their own, tested like the table's contrasts: paired by seed where the arms are pairs, by the moderated t of all
+arms, corrected by Holm's method.
 """
 
 import math
@@ -82,6 +83,7 @@ def pair_tests(
     stats: Stats,
     table: Effects | None,
     grid: Sequence[float] = (),
+    family: Sequence[Pair] = (),
 ) -> list[PairTest]:
     """Test pairs of arms.
 
@@ -92,10 +94,11 @@ def pair_tests(
         stats: as of the study, with the margin that was declared for this metric.
         table: the study's; a row of it counts where it is about the same metric.
         grid: learning rates, of metrics that are made of them.
+        family: further pairs that are tested on this metric.
     """
     if not pairs:
         return []
-    pairs, asked = list(dict.fromkeys(pairs)), pairs
+    pairs, asked = _once([*pairs, *family]), pairs
     base = arms[0].label
     rows = {row.label: row for row in table.rows} if table and table.metric == metric else {}
     in_table = [
@@ -112,9 +115,23 @@ def pair_tests(
     by_label = {arm.label: arm for arm in arms}
     ended = all(run.get("status") in ENDED for arm in arms for run in arm.records)
     found = {pair: replace(test, ended=ended) for pair, test in found.items()}
+    found |= {pair: _turned(found[pair[::-1]]) for pair in asked if pair not in found}
     return [
         _with_runs(found[pair], [by_label[label] for label in pair], metric, grid, stats.margin) for pair in asked
     ]
+
+
+def _once(pairs: Sequence[Pair]) -> list[Pair]:
+    """Each pair once, in the order in which it came first."""
+    found: dict[frozenset[str], Pair] = {}
+    for pair in pairs:
+        found.setdefault(frozenset(pair), pair)
+    return [*found.values()]
+
+
+def _turned(test: PairTest) -> PairTest:
+    """The test of the same two arms in the other order."""
+    return replace(test, arms=test.arms[::-1], contrast=test.contrast and reversed_(test.contrast))
 
 
 def _family(arms: Sequence[Variant], pairs: Sequence[Pair], metric: str, stats: Stats) -> Effects:

@@ -16,7 +16,11 @@ from lab.stats.contrast import ALPHA
 
 AT_ITS_SCALE = "A verdict is about the scale of these runs alone, not about the paper's."
 
-PAIRS = "Pair: how our number of the first stands to that of the second, if the claim holds; Δ is their difference."
+PAIRS = (
+    "Pair: how our number of the first stands to that of the second, if the claim holds; Δ is their difference. "
+    "p is corrected by Holm's method over all pairs of a metric. The intervals hold all at once and are wider: one "
+    "may reach over zero where p is small."
+)
 
 DAGGER = "† not read in the source itself: told by others, or from memory."
 

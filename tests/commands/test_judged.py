@@ -128,6 +128,23 @@ def test_the_better_arm_may_have_the_higher_number(claims):
     assert said == ["replicated", "opposite sign"]
 
 
+def test_pairs_of_all_claims_on_a_metric_are_one_family_in_which_each_counts_once(claims):
+    claims(pairs=[["a", "b"]])
+    alone, values = declared(metric="bits_per_byte"), runs(a=0, b=0.004, c=0.2, d=0.2)
+    for arms in values.values():
+        for run in arms:
+            run["bits_per_byte"] = run["final_loss"]
+    entry, turned = {"metric": "bits_per_byte"}, {"a": "b", "b": "a"}
+    first = one(alone, values).pairs[0]
+    more = [{"claim": "paper.order", **entry, "arms": arms} for arms in (turned, {"a": "c", "b": "d"})]
+    together = judged(alone | {"published": [*alone["published"], *more]}, values)
+    same, reverse, _ = (found.pairs[0] for found in together)
+    assert same.p == pytest.approx(2 * first.p)  # that of the third pair is larger
+    assert (reverse.p, reverse.mean) == (same.p, -same.mean)
+    assert reverse.interval == (-same.interval[1], -same.interval[0])
+    assert same.interval[0] < first.interval[0]
+
+
 def test_numbers_of_the_same_runs_may_be_set_against_each_other(claims):
     some = runs(x=0, y=0)
     for base, number in ((some["x"], 1.0), (some["y"], -1.0)):
