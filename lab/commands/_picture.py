@@ -37,10 +37,18 @@ def picture(kind: Any, options: Namespace, suffix: str) -> bytes:
 
 
 def smaller(svg: bytes) -> bytes:
-    """An SVG with its coordinates to tenths of a point, which nobody can see; texts stay as they are."""
-    return _COORDINATES.sub(lambda found: _JOINED.sub(b"", _FINE.sub(rb"\1", found[0])), svg)
+    """An SVG with its coordinates to tenths of a point, which nobody can see; texts stay as they are.
+
+    What marks of one group have in common, their style, is said once, by the group.
+    """
+    svg = _COORDINATES.sub(lambda found: _JOINED.sub(b"", _FINE.sub(rb"\1", found[0])), svg)
+    return _ALIKE.sub(lambda found: found[1] + found[3] + b">" + found[2].replace(found[3], b""), svg)
 
 
 _COORDINATES = re.compile(rb'\b(?:d|x|y)="[^"]*"')
 _FINE = re.compile(rb"(\d\.\d)\d+")
 _JOINED = re.compile(rb" ?\n(?=[A-Zz])")
+_ALIKE = re.compile(
+    rb'(<g clip-path="[^"]*")>((?:\s*<use [^>]*?( style="[^"]*")/>)(?:\s*<use [^>]*?\3/>)+)(?=\s*</g>)'
+)
+"""A group of marks in one style; the style is its third group."""

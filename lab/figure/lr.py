@@ -1,4 +1,4 @@
-"""Final held-out loss by learning rate: a dot a seed, the mean as a line, diverged seeds counted at the top."""
+"""Final held-out loss by learning rate: a dot a seed, the mean as a line; above, how many seeds diverged."""
 
 import statistics
 from argparse import Namespace
@@ -36,15 +36,13 @@ def draw(options: Namespace) -> "Figure":
     by_rate = _by_variant(options)
     if not by_rate:
         raise LabError("no run has finished or diverged with a learning rate")
-    figure = new_figure(options.style)
-    axes = figure.add_subplot()
-    scale = line_scale(options.style)
+    figure, scale = new_figure(options.style), line_scale(options.style)
+    axes = _with_strip(figure, list(by_rate.values()), scale)
     handles = [_variant(axes, rates, number, scale) for number, rates in enumerate(by_rate.values())]
     axes.set_xscale("log")
     axes.set_xlabel("peak learning rate")
     axes.set_ylabel("final held-out loss\n(nats per token)")
     axes.grid(visible=True)
-    _diverged(axes, list(by_rate.values()), scale)
     decimal_log(axes.xaxis)
     legend_below(figure, handles, [*by_rate])
     return figure
@@ -99,33 +97,42 @@ def _variant(axes: "Axes", rates: Rates, number: int, scale: float) -> Any:
     return Line2D([], [], color=shown.colour, linestyle=shown.line, marker=shown.marker, markersize=2.6 * scale)
 
 
-def _diverged(axes: "Axes", variants: list[Rates], scale: float) -> None:
-    """Mark above the losses where seeds diverged, and how many of how many; a row a variant."""
+def _with_strip(figure: "Figure", variants: list[Rates], scale: float) -> "Axes":
+    """The axes of the losses; above them, where seeds diverged, a strip with a row for each such variant."""
     with_any = [number for number, rates in enumerate(variants) if any(d for _, d, _ in rates.values())]
-    for row, number in enumerate(with_any):
-        shown, height = look(number), 1.03 + 0.075 * row
-        for rate, (_, diverged, ended) in variants[number].items():
-            if diverged:
-                axes.plot(
-                    [rate],
-                    [height],
-                    transform=axes.get_xaxis_transform(),
-                    marker="x",
-                    markersize=3.5 * scale,
-                    color=shown.colour,
-                    clip_on=False,
-                    linestyle="none",
-                    gid=f"diverged {number}",
-                )
-                axes.annotate(
-                    f"{diverged}/{ended}",
-                    (rate, height),
-                    xycoords=axes.get_xaxis_transform(),
-                    xytext=(3 * scale, 0),
-                    textcoords="offset points",
-                    va="center",
-                    color=shown.colour,
-                    fontsize=7 * scale,
-                )
-    if with_any:
-        axes.text(0, 1.03, "× diverged of ended", transform=axes.transAxes, va="center", fontsize=7 * scale)
+    if not with_any:
+        return figure.add_subplot()
+    axes: Axes
+    height, strip = figure.get_figheight(), ROW_INCHES * scale * (len(with_any) + 1)
+    figure.set_figheight(height + strip)
+    above, axes = figure.subplots(2, 1, sharex=True, height_ratios=(strip, height))
+    for row, number in enumerate(with_any, 1):
+        _row(above, variants[number], row, number, scale)
+    above.set_ylim(len(with_any) + 0.5, -0.5)
+    above.axis("off")
+    above.text(
+        0, 0, "diverged, of how many", transform=above.get_yaxis_transform(), va="center", fontsize=7 * scale
+    )
+    return axes
+
+
+ROW_INCHES = 0.13
+"""Of the strip, for paper."""
+
+
+def _row(axes: "Axes", rates: Rates, row: int, number: int, scale: float) -> None:
+    shown = look(number)
+    for rate, (_, diverged, ended) in rates.items():
+        if diverged:
+            style: dict[str, Any] = {"marker": shown.marker, "markersize": 3 * scale, "linestyle": "none"}
+            axes.plot([rate], [row], color=shown.colour, gid=f"diverged {number}", **style)
+            axes.annotate(
+                f"{diverged}/{ended}",
+                (rate, row),
+                xytext=(3.5 * scale, 0),
+                textcoords="offset points",
+                va="center",
+                color=shown.colour,
+                fontsize=7 * scale,
+                annotation_clip=False,
+            )

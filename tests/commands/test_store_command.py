@@ -299,7 +299,7 @@ def test_a_study_is_measured_before_it_is_stored(outputs):
     assert load(str(outputs / "acts.json")).runs[0].result["measures"] == {"lengths": {"loss_x2": 3.0}}
     page = (outputs / "acts.md").read_text()
     assert "**Measured: lengths**" in page
-    assert "The same of measures.lengths.loss\\_x2." in page
+    assert "The same of measures.lengths.loss\\_x2, for the pairs that a claim is about." in page
     assert {file.name.removeprefix("acts-") for file in outputs.glob("*.svg")} == {
         *("effects.svg", "effects-lengths_loss_x2.svg", "loss.svg"),
         "night-lr.svg",  # of another tier; lr.svg is of an earlier page

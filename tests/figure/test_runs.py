@@ -60,7 +60,8 @@ def drawn(kind, runs, **options):
 
 
 def lines(figure, gid):
-    return [line for line in figure.axes[0].get_lines() if str(line.get_gid()).startswith(gid)]
+    every = [line for axes in figure.axes for line in axes.get_lines()]
+    return [line for line in every if str(line.get_gid()).startswith(gid)]
 
 
 @pytest.mark.parametrize(("kind", "key"), [(loss, "loss"), (gradnorm, "grad_norm")])
@@ -147,6 +148,7 @@ def test_learning_rates_make_no_variants(tmp_path):
     assert len(lines(figure, "seeds 1")[0].get_xdata()) == 4
     assert [list(line.get_xdata()) for line in lines(figure, "diverged 1")] == [[0.1]]
     assert "2/2" in [text.get_text() for text in figure.axes[0].texts]
+    assert figure.axes[1].get_xlabel()  # the strip stands above
 
 
 def test_effects_are_the_tables(runs):
