@@ -90,7 +90,7 @@ class ClaimVerdict:
             "setup": claim.setup,
             "told": claim.read in SECOND_HAND,
             "caveat": claim.caveat,
-            "published_unit": claim.unit,
+            "published_unit": claim.unit_of(self.at),
             "pairs_of_claim": len(claim.pairs),
             "metric": self.metric,
             "note": self.note,
@@ -241,7 +241,7 @@ def _verdict(
 ) -> PairVerdict:
     """Of one pair, in our unit."""
     published = found.delta(*names, one.at) if one.at or found.at else None
-    same = published if found.unit == ours else None
+    same = published if found.unit_of(one.at) == ours else None
     enough = test.contrast is not None and test.n >= SEEDS_LEAST
     measured = Measured(
         complete=not study.missing and test.ended,

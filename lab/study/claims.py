@@ -85,6 +85,8 @@ class Claim:
     """Dotted key of the figures that has a number for each name in ``pairs``; null: there are no such numbers."""
     unit: str | None = None
     """Of the figures under ``at``; differences are compared in size only in one unit."""
+    units: dict[str, str] = field(default_factory=dict)
+    """Of other figures, by their keys, where they are in another one."""
     sd: float | None = None
     """Standard deviation over the published runs; null: not given."""
     n: int | None = None
@@ -125,6 +127,10 @@ class Claim:
         """A dagger where it is second hand."""
         return DAGGER if self.read in SECOND_HAND else ""
 
+    def unit_of(self, at: str | None = None) -> str | None:
+        """The unit of the figures under a dotted key; None: the claim's own key."""
+        return self.units.get(at, self.unit) if at else self.unit
+
     def values(self, at: str | None = None) -> dict[str, float]:
         """The published numbers by name; none where there are none by name.
 
@@ -148,6 +154,8 @@ class Claim:
         Raises:
             ConfigError: names the key.
         """
+        for key in self.units:
+            check(key in self.figures, "units", key, f"must be one of the figures: {', '.join(self.figures)}")
         names = self.values()
         for name in (name for pair in self.pairs for name in pair if self.at is not None):
             near = did_you_mean(name, names)
@@ -208,17 +216,22 @@ def _listed(values: Any, where: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _claim(value: Mapping[str, Any], path: str) -> Claim:
-    figures = value.get("figures") or {}
-    if not isinstance(figures, Mapping):
-        raise ConfigError(f"{path}.figures {figures!r} must be a section with keys of its own")
-    rest = {key: part for key, part in value.items() if key != "figures"}
+    figures, units = (_section(value, key, path) for key in ("figures", "units"))
+    rest = {key: part for key, part in value.items() if key not in ("figures", "units")}
     none = {"want": None} if value.get("want") == "none" else {}
-    found = replace(plain(path, Claim, rest | none), figures=_texts(figures))
+    found = replace(plain(path, Claim, rest | none), figures=figures, units=units)
     try:
         found.check_figures()
     except ConfigError as error:
         raise ConfigError(f"{path}.{error}") from error
     return found
+
+
+def _section(value: Mapping[str, Any], key: str, path: str) -> dict[str, Any]:
+    found = value.get(key) or {}
+    if not isinstance(found, Mapping):
+        raise ConfigError(f"{path}.{key} {found!r} must be a section with keys of its own")
+    return {str(name): _texts(part) for name, part in found.items()}
 
 
 def _texts(part: Any) -> Any:

@@ -237,6 +237,17 @@ def test_seeds_that_agree_on_a_grid_are_no_finer_than_its_step(claims):
     assert pair.mde > 0
 
 
+def test_figures_under_another_key_have_the_unit_of_that_key(claims):
+    claims(
+        figures={"loss": CLAIM["figures"]["loss"], "speed": {"a": 2, "b": 1}},
+        units={"speed": "steps a second"},
+        pairs=[["a", "b"]],
+    )
+    found = [one(declared(at=at), runs(a=0, b=0.1, c=0.1)).data for at in (None, "loss", "speed")]
+    assert [one["published_unit"] for one in found] == ["nats", "nats", "steps a second"]
+    assert [one["pairs"][0]["published"] for one in found] == pytest.approx([-0.1, -0.1, 1])
+
+
 def test_a_margin_of_the_claim_and_its_figures_may_be_said_in_the_study(claims):
     claims(figures={"loss": {"a": 1.8, "b": 1.9, "c": 2.0}, "late": {"a": 1.0, "b": 1.5}})
     found = one(declared(("a", "b"), at="late"), runs(a=0, b=0.1))

@@ -166,6 +166,8 @@ def test_the_size_is_compared_where_the_claim_says_so():
         ("n: 2", "n: two", "paper.norm.n 'two' must be a whole number or null"),
         ("source: Somebody 2020, Table 1", "caveat: none", "paper.norm.source is not set"),
         ("{final_loss: {rmsnorm: 1.82, layernorm: 1.84}}", "1.82", "paper.norm.figures 1.82 must be a section"),
+        ("read: text", "read: text\n  units: {speed: m/s}", "units 'speed' must be one of the figures: final_loss"),
+        ("read: text", "read: text\n  units: m/s", "paper.norm.units 'm/s' must be a section"),
         ("setup: large", "size: large", "unknown key 'claims.yaml: paper.norm.size'"),
         ("read: text", "read: seen", "must be one of text, table, figure"),
     ],
