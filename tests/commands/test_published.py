@@ -97,6 +97,7 @@ JUDGED = {
     "caveat": None,
     "published_unit": "nats",
     "pairs_of_claim": 7,
+    "note": None,
     "metric": "final_loss",
     "unit": "nats",
     "want": "lower",
@@ -138,7 +139,7 @@ def test_a_claim_that_a_study_names_is_told_once_and_in_the_order_of_the_row():
         "3.15 / 3.2",
         "-0.049†",
         "-0.050 [-0.060, -0.040]",
-        "final_loss of 5 seeds, MDE 0.04",
+        "final_loss; 5 seeds, MDE 0.04",
         "verdicts are about 1.31M parameters, not about the published scale",
     ):
         assert said in text
