@@ -164,10 +164,14 @@ class _Study:
         self.scale = scale([record for records in runs.values() for record in records])
         self.published = [Published(**one) for one in declared["published"]]
 
+    def metric(self, one: Published) -> str:
+        """The number that a claim is tested by."""
+        return one.metric or self.primary
+
     def pairs(self, one: Published) -> list[tuple[tuple[str, str], tuple[str, str]]]:
         """The pairs of a claim of which both arms are there: names in the claim, and arms."""
         named = [(better, worse) for better, worse in claim(one.claim).pairs]
-        if within_runs(one.metric or self.primary):
+        if within_runs(self.metric(one)):
             return [(names, names) for names in named]
         found = [((a, b), (one.arms.get(a, a), one.arms.get(b, b))) for a, b in named]
         return [(names, arms) for names, arms in found if {*arms} <= self.runs.keys() and arms[0] != arms[1]]
@@ -175,7 +179,7 @@ class _Study:
     def family(self, metric: str) -> list[tuple[str, str]]:
         """The pairs of arms that any claim is tested by on this metric."""
         same = [] if within_runs(metric) else self.published
-        return [arms for one in same if (one.metric or self.primary) == metric for _, arms in self.pairs(one)]
+        return [arms for one in same if self.metric(one) == metric for _, arms in self.pairs(one)]
 
     def with_metric(self, metric: str) -> list[Variant]:
         """The arms, with the metric in their records."""
@@ -200,7 +204,7 @@ def _put(record: Record, path: Sequence[str], value: Any) -> Record:
 
 def _of_claim(study: _Study, one: Published) -> ClaimVerdict:
     found = claim(one.claim)
-    metric = one.metric or study.primary
+    metric = study.metric(one)
     want = one.wanted(found, metric)
     pairs = study.pairs(one)
     own = study.stats.margin if metric == study.primary else None

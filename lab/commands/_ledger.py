@@ -94,7 +94,7 @@ class Entry:
             "metric": self.said.get("metric"),
             "note": self.said.get("note"),
             "unit": self.said.get("unit") or None,
-            "published_unit": self.claim.unit,
+            "published_unit": self.said.get("published_unit", self.claim.unit),
             "pairs": self._pairs(),
             "also": [
                 {"study": kept.study, "tier": kept.tier, "verdict": said["verdict"]}

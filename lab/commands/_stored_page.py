@@ -3,7 +3,7 @@
 import math
 import re
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -116,15 +116,11 @@ def _about(kept: Stored, metric: str) -> Stored:
     """The study with another number for its own, and its claims' pairs for contrasts; empty: as it is."""
     if not metric:
         return kept
-    base = next(run.arm for run in kept.runs)
-    pairs = {frozenset(pair["arms"]): pair["arms"] for said in _of(kept, metric) for pair in said["pairs"]}
+    base = kept.declared["baseline"]["name"]
+    same = (said for said in kept.claims if said["metric"] == metric)
+    pairs = {frozenset(pair["arms"]): pair["arms"] for said in same for pair in said["pairs"]}
     contrasts = [f"{a} - {b}" if b == base else f"{b} - {a}" for a, b in pairs.values()]
     return replace(kept, declared={**kept.declared, "primary": metric, "contrasts": contrasts, "published": []})
-
-
-def _of(kept: Stored, metric: str) -> list[Mapping[str, Any]]:
-    """What was said of claims that are tested by a number."""
-    return [said for said in kept.claims if said["metric"] == metric]
 
 
 def _drawn(kind: str, options: Namespace) -> bytes | None:

@@ -15,7 +15,7 @@ import numpy as np
 from lab.report.grid import NONE, Column, Grid, strict
 from lab.report.notes import ranges
 from lab.report.pairs import Seed, side_of
-from lab.report.rows import number, within
+from lab.report.rows import number, sd, within
 from lab.report.variants import Record, Variant, config_of, in_words, show
 from lab.stats.contrast import Floats
 from lab.stats.lr_sensitivity import TOLERANCE, LrCurve, difference, lr_curve
@@ -145,7 +145,7 @@ def _best(arm: _Arm, curve: LrCurve) -> Best | None:
         n=len(finite),
         diverged=len(known) - len(finite),
         mean=statistics.fmean(finite) if len(finite) == len(known) else None,
-        sd=statistics.stdev(finite) if len(finite) > 1 else None,
+        sd=sd(finite),
     )
 
 

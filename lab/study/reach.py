@@ -92,9 +92,10 @@ def _effects(found: Claim, one: Published, pairs: list[tuple[str, str]]) -> list
     """Published differences of pairs in nats; none where they are in another unit."""
     values = found.values(one.at)
     known = [(values[a], values[b]) for a, b in pairs if a in values and b in values]
-    if found.unit == "nats":
+    unit = found.unit_of(one.at)
+    if unit == "nats":
         return [abs(a - b) for a, b in known]
-    if found.unit == "perplexity":
+    if unit == "perplexity":
         return [abs(math.log(a / b)) for a, b in known]
     return []
 

@@ -106,6 +106,15 @@ def test_of_one_tier_more_pairs_count_and_then_more_seeds_and_never_the_verdict(
 
 
 @pytest.mark.slow
+def test_the_published_unit_is_that_of_the_figures_that_were_compared(monkeypatch, capsys):
+    one = kept("laptop", "replicated (sign)")
+    there = replace(one, claims=[one.claims[0] | {"published_unit": "steps a second"}])
+    for stored, unit in (([there], "steps a second"), ([], "nats")):
+        monkeypatch.setattr(claims, "read_all", lambda files, stored=stored: stored)
+        claims.main([GLU, "--format", "json"])
+        assert json.loads(capsys.readouterr().out)[0]["published_unit"] == unit
+
+
 def test_what_is_printed(monkeypatch, capsys):
     there = [kept("laptop", "replicated (sign)"), kept("night", "not replicated: opposite sign", claim=None)]
     other = next(one.id for one in shipped() if one.mark)
