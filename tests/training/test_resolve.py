@@ -21,7 +21,7 @@ def machine(monkeypatch):
     def pretend(*, cuda=False, mps=False, bf16=False):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
-        monkeypatch.setattr(module, "has_bf16", lambda device: bf16)
+        monkeypatch.setattr(module, "bf16_is_faster", lambda device: bf16)
 
     return pretend
 
@@ -46,6 +46,23 @@ def test_precision_and_path_follow_the_hardware(machine, config, bf16, precision
     machine(bf16=bf16)
     resolved = resolve(config(*AUTO))
     assert (resolved.precision, resolved.attn_path) == (precision, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "avx512", "amx", "faster"),
+    [
+        ("AMD EPYC", True, False, True),
+        ("AMD EPYC", False, False, False),
+        ("Intel Xeon", True, False, False),
+        ("Intel Xeon", True, True, True),
+    ],
+)
+def test_where_a_processor_is_faster_in_bf16(monkeypatch, name, avx512, amx, faster):
+    monkeypatch.setattr(module, "processor", lambda: name)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    assert module.bf16_is_faster(Device.cpu) is faster
+    assert module.bf16_is_faster(Device.mps) is False
 
 
 def test_what_is_asked_for_stays(machine, config):

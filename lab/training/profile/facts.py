@@ -11,7 +11,7 @@ from lab.training.plan import Plan
 from lab.training.profile.classes import CLASSES, contracts
 from lab.training.profile.measure import Measured
 from lab.training.profile.timed import scaled
-from lab.training.summary import processor
+from lab.training.resolve import processor
 
 PEAK_TFLOPS = {
     **{"B200": 2250, "GH200": 989, "H200": 989, "H100": 989, "A100": 312, "L40S": 362, "L4": 121, "A10": 125},
