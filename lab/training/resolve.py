@@ -66,8 +66,8 @@ def resolve_device(wanted: Device) -> Device:
 def bf16_is_faster(device: Device) -> bool:
     """Whether the device multiplies bf16 matrices faster than fp32 ones, by its kind and never by timing.
 
-    A CPU does with AMX, and AMD's do with AVX-512 bf16. Intel's with AVX-512 bf16 alone multiply in bf16 at half the
-    speed of fp32 (docs/performance.md), as they do where a virtual machine hides AMX.
+    A CPU does with AMX, and AMD's do with AVX-512 bf16. Intel's with AVX-512 bf16 alone, as where a virtual machine
+    hides AMX, multiply in bf16 at half the speed of fp32 (docs/performance.md).
     """
     if device is Device.cuda:
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
