@@ -196,10 +196,8 @@ def _choices(chosen: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     device, precision = chosen["device"], chosen["precision"]
     why = {"cuda": "a CUDA GPU is there", "mps": "no CUDA GPU, but Apple's", "cpu": "no GPU that torch can use"}
     yield "device", f"{device}: {why[device]}"
-    yield (
-        "precision",
-        f"{precision}: matrix products in bf16 are {'' if chosen['bf16_is_faster'] else 'not '}faster on this {device}",
-    )
+    faster = "faster" if chosen["bf16_is_faster"] else "not faster"
+    yield "precision", f"{precision}: matrix products in bf16 are {faster} on this {device}"
     yield "threads", f"{_threads(chosen['threads'])} for a single run: every core that this process may use"
     sweep = chosen["sweep"]
     at_once = f"{sweep['slots']} run{'' if sweep['slots'] == 1 else 's'} at once, {_threads(sweep['threads'])} each"
