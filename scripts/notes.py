@@ -8,6 +8,7 @@ Run it after `lab store`. Claims without a verdict are left out of the notes, wh
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -67,16 +68,24 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def counted(text: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """README.md with its table of what came of the claims."""
+    """README.md with its table of what came of the claims, and their names below."""
     told = {name: row for name, row in rows.items() if row["status"] in WORDS}
-    lines = ["| what came of it here | claims | which |", "|---|--:|---|"]
+    lines = ["| what came of it here | claims | in the studies |", "|---|--:|---|"]
+    names = ["", "<details>", "<summary>The claims by name</summary>", ""]
     for word, said in WORDS.items():
-        of_word = [_linked(row) for row in told.values() if row["status"] == word]
-        lines += [f"| {said} | {len(of_word)} | {', '.join(of_word)} |"] if of_word else []
+        of_word = [row for row in told.values() if row["status"] == word]
+        lines += [f"| {said} | {len(of_word)} | {_studies(of_word)} |"] if of_word else []
+        names += [f"- *{word}*: {', '.join(map(_linked, of_word))}"] if of_word else []
     waiting = sum(bool(row["studies"]) for name, row in rows.items() if name not in told)
     lines += [f"| **Not run yet** by the study that names them | {waiting} | `lab claims` |"]
     lines += [f"| **Out of reach**: published only | {len(rows) - len(told) - waiting} | `lab claims` |"]
-    return COUNTED.sub(lambda _: "\n".join([*lines, ""]), text)
+    return COUNTED.sub(lambda _: "\n".join([*lines, *names, "", "</details>", ""]), text)
+
+
+def _studies(told: list[Mapping[str, Any]]) -> str:
+    """The stored pages that these verdicts are from, each with their number."""
+    pages = Counter(row["link"] for row in told)
+    return ", ".join(f"[{Path(page).stem}]({page}) {number}" for page, number in sorted(pages.items()))
 
 
 def _linked(row: Mapping[str, Any]) -> str:

@@ -144,5 +144,6 @@ def test_the_readme_counts_the_claims_as_the_ledger_does():
     told = notes.counted(
         text, rows | {name: row | {"status": "too few seeds", "link": "docs/x.md", "metric": "measures.a.b"}}
     )
-    assert f"| **Too few seeds** | 1 | [{name}](docs/x.md) by `a.b` |" in told
+    assert "| **Too few seeds** | 1 | [x](docs/x.md) 1 |" in told
+    assert f"- *too few seeds*: [{name}](docs/x.md) by `a.b`" in told
     assert sum(int(n) for n in re.findall(r"^\| \*\*.*? \| (\d+) \|", told, re.MULTILINE)) == len(rows)
