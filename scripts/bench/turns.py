@@ -90,8 +90,8 @@ def peak_mib() -> float:
 def machine() -> dict[str, Any]:
     """What the figures were measured on and with."""
     from lab.config import Device
-    from lab.training.resolve import has_bf16, usable_cores
-    from lab.training.summary import commit, processor
+    from lab.training.resolve import bf16_is_faster, processor, usable_cores
+    from lab.training.summary import commit
 
     return {
         "commit": commit(),
@@ -99,7 +99,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "processor": processor(),
         "cores": usable_cores(),
-        "bf16_in_hardware": has_bf16(Device.cpu),
+        "bf16_is_faster": bf16_is_faster(Device.cpu),
         "load": os.getloadavg()[0],
     }
 
