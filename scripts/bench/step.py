@@ -91,9 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=1, help="threads of each process (1)")
     parser.add_argument("--turns", type=int, default=20, help="counted steps of each (20)")
     parser.add_argument("--sizes", nargs="+", default=["small", "medium"], choices=list(SIZES))
-    parser.add_argument(
-        "--precisions", nargs="+", choices=["bf16", "fp32"], help="of lab (fp32, and bf16 where it is faster)"
-    )
+    parser.add_argument("--precisions", nargs="+", choices=["bf16", "fp32"], help="of lab (all that are worth it)")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     return parser
 
