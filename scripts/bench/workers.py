@@ -3,8 +3,8 @@
     python scripts/bench/workers.py [--workers 1 2 4 8] [--steps 60] [--json FILE]
 
 A sweep of as many runs as workers trains the default model, one thread each. Memory is proportional set size, in
-which a page that k processes share counts for 1/k in each, so that a sum counts every page once; what is reported is
-the largest sum over launcher, fork server and workers. Linux only. More workers than cores need no more memory.
+which a page that k processes share counts for 1/k in each, so that a sum counts every page once; reported is the
+largest sum over launcher, fork server and workers. Linux only. More workers than cores need no more memory.
 """
 
 import argparse
