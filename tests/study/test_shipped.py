@@ -106,6 +106,7 @@ COUNTS = {
     },
     "norms": {"smoke": (5, 4, 10), "laptop": (5, 4, 25), "gpu": (5, 4, 40)},
     "parts": {"smoke": (7, 6, 14)},
+    "precision": {"smoke": (4, 3, 8), "laptop": (4, 3, 20), "night": (4, 3, 20), "gpu": (4, 3, 32)},
     "stability": {"smoke": (4, 3, 8), "laptop": (4, 3, 60), "gpu": (4, 3, 72)},
     "biases": {"smoke": (6, 5, 12), "laptop": (6, 5, 30), "night": (6, 5, 102), "gpu": (6, 5, 102)},
     "kv-sharing": {
