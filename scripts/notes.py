@@ -40,6 +40,13 @@ WORDS = {
 }
 """How README.md says what came of a claim, in its order."""
 
+WITHOUT = {
+    "not run": "**Not run yet** by the study that names them",
+    "no pair": "**No pair**: definitions and settings, with no two things to compare",
+    "published only": "**Out of reach**: published only",
+}
+"""How it says why there is no verdict."""
+
 
 def ledger() -> dict[str, Mapping[str, Any]]:
     """What `lab claims` knows, by the claims' ids."""
@@ -76,9 +83,8 @@ def counted(text: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
         of_word = [row for row in told.values() if row["status"] == word]
         lines += [f"| {said} | {len(of_word)} | {_studies(of_word)} |"] if of_word else []
         names += [f"- *{word}*: {', '.join(map(_linked, of_word))}"] if of_word else []
-    waiting = sum(bool(row["studies"]) for name, row in rows.items() if name not in told)
-    lines += [f"| **Not run yet** by the study that names them | {waiting} | `lab claims` |"]
-    lines += [f"| **Out of reach**: published only | {len(rows) - len(told) - waiting} | `lab claims` |"]
+    counts = Counter(row["status"] for row in rows.values())
+    lines += [f"| {said} | {counts[word]} | `lab claims` |" for word, said in WITHOUT.items() if counts[word]]
     return COUNTED.sub(lambda _: "\n".join([*lines, *names, "", "</details>", ""]), text)
 
 

@@ -22,6 +22,7 @@ UNCOUNTED = "smoke"
 """A tier that shows that a study runs, and nothing else."""
 
 PUBLISHED_ONLY = "published only"
+NO_PAIR = "no pair"
 NOT_RUN = "not run"
 
 SEEDS = 5
@@ -46,8 +47,13 @@ class Entry:
 
     @property
     def status(self) -> str:
-        """The verdict in a word or two, ``not run`` where a study waits, ``published only`` where none does."""
-        return str(self.said.get("kind") or (NOT_RUN if self.studies else PUBLISHED_ONLY))
+        """The verdict in a word or two, or why there is none.
+
+        ``not run`` where a study waits, ``published only`` where none does, ``no pair`` where one names it for a
+        definition or a setting, with no two things in it to set side by side.
+        """
+        waiting = NOT_RUN if self.claim.pairs else NO_PAIR
+        return str(self.said.get("kind") or (waiting if self.studies else PUBLISHED_ONLY))
 
     @property
     def study(self) -> str | None:
@@ -200,7 +206,7 @@ def read_all(files: Iterable[Path]) -> list[Stored]:
 def counted(entries: Sequence[Entry]) -> list[str]:
     """How many claims there are of each word, and how many of them carry weight: a line each."""
     counts = Counter(entry.status for entry in entries)
-    last = [word for word in (NOT_RUN, PUBLISHED_ONLY) if counts[word]]
+    last = [word for word in (NOT_RUN, NO_PAIR, PUBLISHED_ONLY) if counts[word]]
     words = [f"{n} {word}" for word, n in counts.most_common() if word not in last]
     words += [f"{counts[word]} {word}" for word in last]
     named, sure = sum(bool(entry.studies) for entry in entries), sum(entry.counts for entry in entries)

@@ -64,6 +64,8 @@ def test_every_claim_is_there_once(capsys):
         assert one["statement"]
         if one["study"] is None:
             assert one["status"] == "published only"
+        elif one["verdict"] is None:
+            assert one["status"] == ("not run" if one["pairs"] else "no pair")
         if one["verdict"] is None:
             assert {one[key] for key in ("scale", "seeds", "tier", "date", "link")} == {None}
         else:
