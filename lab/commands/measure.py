@@ -19,6 +19,7 @@ from lab.report.grid import NONE, Column, Grid
 from lab.report.panels import text
 from lab.runs.find import find_run, run_ids
 from lab.runs.store import RunFolder
+from lab.stats.digits import two
 from lab.study import manifest
 
 
@@ -154,7 +155,7 @@ def _cell(values: Sequence[float]) -> str:
     if not values:
         return NONE
     mean = f"{statistics.fmean(values):.4g}"
-    return mean if len(values) < 2 else f"{mean} ± {statistics.stdev(values):.2g}"
+    return mean if len(values) < 2 else f"{mean} ± {two(statistics.stdev(values))}"
 
 
 def _set(made: Grid, form: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lab.errors import LabError
 from lab.figure._style import COLOURS, legend_below, line_scale, new_figure, shortened
 from lab.report.effects import Effect, Effects
+from lab.stats.digits import two
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -100,5 +101,5 @@ def _legend(figure: "Figure", found: Effects, scale: float) -> None:
     labels = ["a seed, paired", f"mean, interval at {level} for all {found.m}"]
     if found.mde is not None:
         handles.append(Patch(color="#e6e6e6"))
-        labels.append(f"below the MDE, {found.mde:.2g}")
+        labels.append(f"below the MDE, {two(found.mde)}")
     legend_below(figure, handles, labels)

@@ -5,6 +5,7 @@ from typing import Any
 
 from lab.report.grid import NONE, Column, Grid
 from lab.report.notes import si
+from lab.stats.digits import two
 
 SIGNS = {"lower": "<", "higher": ">", "flat": "="}
 """Between the two of a pair: how our number of the first stands to that of the second, if the claim holds."""
@@ -44,7 +45,8 @@ def claim_lines(judged: Sequence[Said]) -> Iterator[list[str]]:
     for one in judged:
         yield [
             f"{one['claim']}: {one['verdict'] or 'no verdict'}",
-            f"{measured_by(one)}; {one['seeds']} seeds" + ("" if one["mde"] is None else f", MDE {one['mde']:.2g}"),
+            f"{measured_by(one)}; {one['seeds']} seeds"
+            + ("" if one["mde"] is None else f", MDE {two(one['mde'])}"),
             f"published: {one['setup']}",
             str(one["source"]),
             *([str(one["caveat"])] if one["caveat"] else []),

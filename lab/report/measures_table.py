@@ -7,6 +7,7 @@ from typing import Any
 from lab.report.grid import NONE, Column, Grid
 from lab.report.rows import number, one_a_seed, within
 from lab.report.variants import Record, Variant, config_of
+from lab.stats.digits import two
 
 READ = "measured of finished runs: mean over seeds ± sd (ddof 1)"
 
@@ -82,7 +83,7 @@ def _cell(values: Sequence[float], *, interval: bool) -> str:
     mean = statistics.fmean(values)
     sd = statistics.stdev(values) if len(values) > 1 else 0.0
     if not interval:
-        return f"{mean:.4g}" + (f" ± {sd:.2g}" if sd else "")
+        return f"{mean:.4g}" + (f" ± {two(sd)}" if sd else "")
     if len(values) < 3:
         return f"{mean:.3f}"
     from scipy.stats import t

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lab.stats.contrast import ALPHA, SEEDS_LEAST, Contrast
+from lab.stats.digits import two
 from lab.stats.equivalence import Equivalence
 
 UNSTABLE = "baseline unstable"
@@ -82,5 +83,5 @@ def _word(evidence: Evidence, alpha: float) -> str:
 
 
 def _unseen(evidence: Evidence) -> str:
-    mde = "" if evidence.mde is None else f" (MDE {evidence.mde:.2g})"
+    mde = "" if evidence.mde is None else f" (MDE {two(evidence.mde)})"
     return f"not distinguishable{mde}"

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lab.stats.digits import two
 from lab.study.claims import Claim, Compare
 
 REPLICATED = "replicated"
@@ -108,7 +109,7 @@ def _of_one(claim: Claim, measured: Measured, side: int, published: float | None
 
 
 def _unseen(measured: Measured) -> str:
-    pieces = [] if measured.mde is None else [f"MDE {measured.mde:.2g}"]
+    pieces = [] if measured.mde is None else [f"MDE {two(measured.mde)}"]
     pieces += [] if measured.needed is None else [f"about {measured.needed} seeds for the published effect"]
     return INCONCLUSIVE + (f" ({', '.join(pieces)})" if pieces else "")
 
