@@ -110,7 +110,7 @@ def _help(options: argparse.Namespace) -> str:
 
 def _wrapped(text: str) -> str:
     lines = [
-        wrap(line, HELP_WIDTH, subsequent_indent="  ") if len(line) > HELP_WIDTH else [line]
+        wrap(line, HELP_WIDTH, subsequent_indent="  ", break_on_hyphens=False) if len(line) > HELP_WIDTH else [line]
         for line in text.split("\n")
     ]
     return "\n".join(part for parts in lines for part in parts)

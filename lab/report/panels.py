@@ -111,7 +111,7 @@ def _broken(note: str, width: int | None) -> list[str]:
             lines[-1] = longer
         else:
             lines.append(piece)
-    return [part for line in lines for part in wrap(line, width) or [line]]
+    return [part for line in lines for part in wrap(line, width, break_on_hyphens=False) or [line]]
 
 
 def _len(cell: str) -> int:
