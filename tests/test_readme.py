@@ -52,6 +52,8 @@ def test_lab_commands_run(tmp_path):
         words = [_named(word, tmp_path) for word in shlex.split(command)[1:]]
         if "-o" in words:  # not into the checkout
             words[words.index("-o") + 1] = str(tmp_path / words[words.index("-o") + 1])
+        if words[0] == "store":
+            words += ["--to", str(tmp_path / "kept")]
         trains = words[0] == "train" and "--help" not in words
         done = subprocess.run(
             [sys.executable, "-m", "lab", *words, *(SHORT if trains else [])],
