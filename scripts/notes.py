@@ -76,11 +76,10 @@ def _line(row: Mapping[str, Any]) -> str:
 
 def counted(text: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
     """README.md with its table of what came of the claims, and their names below."""
-    told = {name: row for name, row in rows.items() if row["status"] in WORDS}
     lines = ["| what came of it here | claims | in the studies |", "|---|--:|---|"]
     names = ["", "<details>", "<summary>The claims by name</summary>", ""]
     for word, said in WORDS.items():
-        of_word = [row for row in told.values() if row["status"] == word]
+        of_word = [row for row in rows.values() if row["status"] == word]
         lines += [f"| {said} | {len(of_word)} | {_studies(of_word)} |"] if of_word else []
         names += [f"- *{word}*: {', '.join(map(_linked, of_word))}"] if of_word else []
     counts = Counter(row["status"] for row in rows.values())

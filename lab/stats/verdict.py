@@ -63,7 +63,7 @@ def verdict_of_sum(evidence: Evidence, *, is_interaction: bool, alpha: float = A
     if evidence.p is not None and evidence.p < alpha and found.mean:
         return "differs from additive" if is_interaction else "differs from zero"
     if evidence.equivalence is not None and evidence.equivalence.equivalent:
-        return f"{'additive' if is_interaction else 'equivalent'} within ±{evidence.equivalence.margin:.2g}"
+        return f"{'additive' if is_interaction else 'equivalent'} within ±{two(evidence.equivalence.margin)}"
     return _unseen(evidence)
 
 
@@ -78,7 +78,7 @@ def _word(evidence: Evidence, alpha: float) -> str:
     if evidence.p is not None and evidence.p < alpha and found.mean:
         return "better" if found.mean < 0 else "worse"
     if evidence.equivalence is not None and evidence.equivalence.equivalent:
-        return f"equivalent within ±{evidence.equivalence.margin:.2g}"
+        return f"equivalent within ±{two(evidence.equivalence.margin)}"
     return _unseen(evidence)
 
 

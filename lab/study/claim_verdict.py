@@ -82,7 +82,7 @@ def judge(claim: Claim, measured: Measured, *, side: int, published: float | Non
 def _of_none(measured: Measured) -> str:
     """Of two that were said to be level."""
     if measured.equivalent is not None:
-        return f"{REPLICATED} (level within ±{measured.equivalent:.2g})"
+        return f"{REPLICATED} (level within ±{two(measured.equivalent)})"
     assert measured.p is not None
     return "not replicated: a difference here" if measured.p < measured.alpha else _unseen(measured)
 
@@ -102,7 +102,7 @@ def _of_one(claim: Claim, measured: Measured, side: int, published: float | None
             return f"{REPLICATED} (size)"
         return f"{REPLICATED} (sign)"
     if measured.equivalent is not None and (published is None or measured.equivalent <= abs(published)):
-        return f"not replicated: no effect >= {measured.equivalent:.2g} here"
+        return f"not replicated: no effect >= {two(measured.equivalent)} here"
     if by_size and published is not None and not low <= published <= high:
         return "not replicated at that size"
     return _unseen(measured)

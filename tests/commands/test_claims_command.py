@@ -117,6 +117,7 @@ def test_the_published_unit_is_that_of_the_figures_that_were_compared(monkeypatc
         assert json.loads(capsys.readouterr().out)[0]["published_unit"] == unit
 
 
+@pytest.mark.slow
 def test_what_is_printed(monkeypatch, capsys):
     there = [kept("laptop", "replicated (sign)"), kept("night", "not replicated: opposite sign", claim=None)]
     other = next(one.id for one in shipped() if one.mark)
