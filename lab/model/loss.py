@@ -63,6 +63,7 @@ def token_loss(
 ) -> TokenLoss:
     """Loss of the targets given the vectors that enter the head; targets of -1 are left out.
 
+    The gradient is computed at once, used or not: ``token_nats`` gives the cross-entropy alone for less.
     ``together`` takes the mean of a number over the processes that compute these sequences at once; None: one does.
     """
     x_MD, weight_VD = _head_input(model, x_BTD)
@@ -113,10 +114,8 @@ class _ChunkedLoss(torch.autograd.Function):
         together: Callable[[Tensor], Tensor] | None,
     ) -> tuple[Tensor, Tensor]:
         wide = torch.promote_types(x_MD.dtype, torch.float32)
-        wanted = any(ctx.needs_input_grad)
-        dx_MD = torch.empty_like(x_MD) if wanted else None
-        dweight_VD = torch.zeros_like(weight_VD, dtype=wide) if wanted else None
-        dbias_V = torch.zeros_like(bias_V) if wanted and bias_V is not None else None
+        dx_MD, dweight_VD = torch.empty_like(x_MD), torch.zeros_like(weight_VD, dtype=wide)
+        dbias_V = None if bias_V is None else torch.zeros_like(bias_V)
         objective = torch.zeros((), dtype=wide, device=x_MD.device)
         nats = torch.zeros_like(objective)
         rows = chunk_rows(x_MD.device.type, len(weight_VD))
@@ -130,19 +129,17 @@ class _ChunkedLoss(torch.autograd.Function):
             for first in range(0, len(x_MD), rows):
                 x_CD, target_C = x_MD[first : first + rows], target_M[first : first + rows]
                 raw_CV = head.logits(x_CD)
-                part = chunk_loss(raw_CV, target_C, minimised, denominator, batch_lse, wanted=wanted)
-                objective_C, nats_C, draw_CV = part
+                objective_C, nats_C, draw_CV = chunk_loss(raw_CV, target_C, minimised, denominator, batch_lse)
                 objective += objective_C.sum()
                 nats += nats_C.sum()
-                if dx_MD is not None and dweight_VD is not None:
-                    torch.mm(draw_CV, weight_VD, out=dx_MD[first : first + rows])
-                    if wide == x_MD.dtype:
-                        dweight_VD.addmm_(draw_CV.T, x_CD)
-                    else:
-                        dweight_VD += draw_CV.T @ x_CD
+                torch.mm(draw_CV, weight_VD, out=dx_MD[first : first + rows])
+                if wide == x_MD.dtype:
+                    dweight_VD.addmm_(draw_CV.T, x_CD)
+                else:
+                    dweight_VD += draw_CV.T @ x_CD
                 if dbias_V is not None:
                     dbias_V += draw_CV.sum(dim=0)
-        ctx.save_for_backward(dx_MD, None if dweight_VD is None else dweight_VD.to(weight_VD.dtype), dbias_V)
+        ctx.save_for_backward(dx_MD, dweight_VD.to(weight_VD.dtype), dbias_V)
         ctx.mark_non_differentiable(nats)
         return objective, nats
 
@@ -178,15 +175,9 @@ def _batch_lse(x_MD: Tensor, target_M: Tensor, head: _Head, minimised: Objective
 
 
 def chunk_loss(
-    raw_CV: Tensor,
-    target_C: Tensor,
-    minimised: Objective,
-    denominator: int,
-    batch_lse: Tensor | None,
-    *,
-    wanted: bool,
+    raw_CV: Tensor, target_C: Tensor, minimised: Objective, denominator: int, batch_lse: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Objective and nats of each token; where wanted the gradient of raw logits, which may be overwritten."""
+    """Objective and nats of each token, and the gradient of raw logits, which may be overwritten."""
     hooked = minimised.changes_logits
     leaf_CV = raw_CV.detach().requires_grad_(hooked)
     with torch.enable_grad():
@@ -202,8 +193,8 @@ def chunk_loss(
         )
         nats_C = stats.lse - stats.target
         scaled_C = torch.where(counted_C, minimised.per_token(nats_C, stats) / denominator, 0.0)
-    parts = scaled_C.detach(), torch.where(counted_C, nats_C.detach(), 0.0)
-    if not wanted:
-        return *parts, raw_CV
-    dz_CV = stats.logit_gradient(scaled_C).to(raw_CV.dtype)
-    return *parts, torch.autograd.grad(z_CV, leaf_CV, dz_CV)[0] if hooked else dz_CV
+        nats_C = torch.where(counted_C, nats_C.detach(), 0.0)
+    draw_CV = stats.logit_gradient(scaled_C).to(raw_CV.dtype)
+    if hooked:
+        (draw_CV,) = torch.autograd.grad(z_CV, leaf_CV, draw_CV)
+    return scaled_C.detach(), nats_C, draw_CV

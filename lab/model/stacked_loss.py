@@ -108,7 +108,7 @@ class _StackedLoss(torch.autograd.Function):
                 lse_K1 = _batch_lse(head, k, target_KM[k], some) if some.needs_mean_lse else None
                 for m in head.chunks():
                     raw = head.logits(k, m)
-                    objective, nats, draw = chunk_loss(raw, target_KM[k, m], some, denominator, lse_K1, wanted=True)
+                    objective, nats, draw = chunk_loss(raw, target_KM[k, m], some, denominator, lse_K1)
                     objective_K[k] += objective.sum(-1)
                     nats_K[k] += nats.sum(-1)
                     dx_KMD[k, m] = torch.bmm(draw, weight)

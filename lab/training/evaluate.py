@@ -7,6 +7,7 @@ of the documents, to which end-of-text tokens add none. Ranks that train togethe
 """
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lab.data.batches import eval_windows
-from lab.model.loss import token_loss, token_nats
+from lab.model.loss import token_nats
 from lab.model.transformer import Transformer
 from lab.training.precision import compute_in
 from lab.training.ranks import ALONE, Ranks
@@ -56,27 +57,28 @@ class Evaluator:
     @torch.no_grad()
     def __call__(self, model: Transformer) -> Evaluation:
         """Score the set; the model is left in training mode."""
-        return self._score(model, None)
+        return self._evaluation([nats_BT.sum().cpu() for nats_BT in self._scored(model)])
 
     @torch.no_grad()
     def by_token(self, model: Transformer) -> tuple[Evaluation, Tensor]:
         """Score the set as a call does; and the nats of each target of each window, 0 where there is none."""
-        nats_WT: list[Tensor] = []
-        return self._score(model, nats_WT), torch.cat(nats_WT)
+        scored = list(self._scored(model))
+        return self._evaluation([nats_BT.sum().cpu() for nats_BT in scored]), torch.cat(scored).cpu()
 
-    def _score(self, model: Transformer, by_token: list[Tensor] | None) -> Evaluation:
-        """One pass; the nats of each token are added to ``by_token``, where that is given."""
+    def _scored(self, model: Transformer) -> Iterator[Tensor]:
+        """The nats of each target, some windows at a time."""
         model.eval()
-        nats = torch.zeros((), dtype=torch.float64)
         for first in range(self.ranks.rank * self.rows, len(self.x_WT), self.ranks.size * self.rows):
             x_BT = self.x_WT[first : first + self.rows].to(self.device)
             y_BT = self.y_WT[first : first + self.rows].to(self.device)
             with compute_in(self.precision, self.device):
                 hidden_BTD, _ = model.forward(x_BT)  # never compiled
-                nats += token_loss(model, hidden_BTD, y_BT, denominator=1).nats.cpu()
-                if by_token is not None:
-                    by_token.append(token_nats(model, hidden_BTD, y_BT).cpu())
+                nats_BT = token_nats(model, hidden_BTD, y_BT)
+            yield nats_BT
         model.train()
-        total = float(self.ranks.sum(nats))
+
+    def _evaluation(self, nats: Sequence[Tensor]) -> Evaluation:
+        """What sums of nats of this rank, and those of others, come to."""
+        total = float(self.ranks.sum(sum(nats, torch.zeros((), dtype=torch.float64))))
         bits = total / math.log(2) / self.n_bytes if self.n_bytes else None
         return Evaluation(loss=total / self.n_tokens, bits_per_byte=bits)

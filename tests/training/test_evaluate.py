@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from lab.training.evaluate import Evaluator
 from lab.training.plan import plan
@@ -55,6 +56,17 @@ def test_short_sets(made, n_tokens):
     evaluate = evaluator(planned, planned.tokens.val[:n_tokens], 10)
     assert evaluate.n_tokens == n_tokens - 1
     assert 4 < evaluate(model).loss < 7
+
+
+def test_a_pass_multiplies_as_much_as_a_forward_pass_and_no_more(made):
+    """Without the products that the gradient of the head takes."""
+    planned, model, _ = made()
+    evaluate = evaluator(planned, planned.tokens.val[:65], 10)
+    with torch.no_grad(), FlopCounterMode(display=False) as forward:
+        model.logits(evaluate.x_WT)
+    with FlopCounterMode(display=False) as validation:
+        evaluate(model)
+    assert validation.get_total_flops() == forward.get_total_flops() > 0
 
 
 def test_units_of_the_result(train, config):
