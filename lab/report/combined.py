@@ -2,17 +2,19 @@
 
 An interaction ``A+B - A - B + baseline`` is what two changes do together beyond what each does alone. All contrasts
 are tested on paired seeds by the moderated t of the variants, whose variance they borrow: one of q arms in all is
-divided by the square root of q/2 for that, which makes it as wide as a difference of two. Where the arms are no
-pairs it is Welch's t. Of a sum no side is better, so its words are others than those of a variant.
+divided by the square root of q/2 for that, which makes it as wide as a difference of two. Arms that are pairs of
+each other and not of the baseline, such as two that go on from the same trained weights, may scatter in another way
+and borrow nothing: theirs is the plain paired t. Where arms are no pairs it is Welch's t. Of a sum no side is
+better, so its words are others than those of a variant.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from lab.report.pairs import Seed, Side
+from lab.report.pairs import Seed, Side, are_paired
 from lab.stats.contrast import Contrast, welch_sum
 from lab.stats.equivalence import Equivalence, equivalence
 from lab.stats.noise import Floor
@@ -72,6 +74,9 @@ class Combined:
     """Corrected by Holm's method, in the family of all contrasts."""
     equivalence: Equivalence | None
     mde: float | None
+    own_sd: float | None
+    """Scatter of an arm over seeds beyond what pairs share, as these arms show it; None where the table's floor and
+    correlation tell it, for arms that are pairs of the baseline too, or no pairs."""
     verdict: str
     """Empty where nothing may be said."""
 
@@ -81,12 +86,21 @@ class Arms:
     """The arms of a table by label, the baseline first."""
 
     sides: Mapping[str, Side]
-    is_paired: Mapping[str, bool]
-    """Whether an arm's seeds are pairs with the baseline's."""
+    with_baseline: Collection[str]
+    """Labels of those whose seeds are pairs with the baseline's, and of the baseline."""
+
+    def share_baseline(self, one: Combination) -> bool:
+        """Whether all arms of a contrast share batches and weights with the baseline, and so with each other."""
+        return all(arm in self.with_baseline for arm in one.arms)
 
     def are_paired(self, one: Combination) -> bool:
-        """Whether all arms of a contrast share batches and weights with the baseline, and so with each other."""
-        return all(self.is_paired.get(arm, False) for arm in one.arms)
+        """Whether the arms of a contrast share batches and weights with each other, if not with the baseline."""
+        if self.share_baseline(one):
+            return True
+        if any(arm not in self.sides for arm in one.arms):
+            return False
+        first, *others = (self.sides[arm].runs for arm in one.arms)
+        return all(are_paired(runs, first) for runs in others)
 
     def by_seed(self, one: Combination, seeds: Iterable[Seed], factor: float = 1.0) -> list[float]:
         """A contrast by seed, times a factor; not a number where an arm is missing or did not finish."""
@@ -129,8 +143,10 @@ def combined(
     ok = arms.are_paired(one)
     diverged, ended = arms.runs(one)
     is_interaction = one.is_interaction(table.baseline)
-    seen = smallest(table.floor, contrast.n if contrast else 0, table.m, table.rho if ok else 0.0, table.stats)
     base = arms.sides[table.baseline]
+    own_sd = None
+    if contrast is not None and ok and not arms.share_baseline(one):
+        own_sd = contrast.se / one.scale * math.sqrt(contrast.n / 2)
     by_seed = dict(zip(base.named(), arms.by_seed(one, base.losses), strict=True)) if ok else {}
     equal = None
     if contrast is not None and table.margin is not None and not diverged:
@@ -139,7 +155,7 @@ def combined(
         contrast=contrast,
         p=p,
         equivalence=equal,
-        mde=None if seen is None else one.scale * seen,
+        mde=_mde(one, contrast, table, own_sd, table.rho if ok else 0.0),
         diverged=diverged,
         ended=ended,
         baseline_diverged=0,
@@ -157,8 +173,23 @@ def combined(
         p=p,
         equivalence=equal,
         mde=evidence.mde,
+        own_sd=own_sd,
         verdict="" if table.missing else words(evidence, alpha=table.stats.alpha),
     )
+
+
+def _mde(
+    one: Combination, contrast: Contrast | None, table: "Effects", own_sd: float | None, rho: float | None
+) -> float | None:
+    """The smallest visible size of a contrast; 0 where its arms show no scatter beyond what they share."""
+    stats, n = table.stats, contrast.n if contrast else 0
+    if own_sd is None:
+        seen = smallest(table.floor, n, table.m, rho, stats)
+    elif own_sd == 0:
+        seen = 0.0
+    else:
+        seen = smallest_effect(own_sd, n=n, m=table.m, rho=0.0, alpha=stats.alpha, power=stats.power)
+    return None if seen is None else one.scale * seen
 
 
 @lru_cache(maxsize=256)

@@ -153,7 +153,7 @@ def effects(
     pairs = [are_paired(side.runs, base.runs) for side in others]
     arms = Arms(
         {side.label: side for side in (base, *others)},
-        {base.label: True, **{side.label: ok for side, ok in zip(others, pairs, strict=True)}},
+        {base.label, *(side.label for side, ok in zip(others, pairs, strict=True) if ok)},
     )
     contrasts, sums, rho = _tests(others, base, pairs, arms, combinations, m=m, alpha=stats.alpha)
     lost = [side.diverged for side in others] + [arms.runs(one)[0] for one in combinations]
@@ -212,7 +212,7 @@ def _tests(
     together = [
         [side.losses.get(seed) for seed in base.losses] for side, ok in zip(others, pairs, strict=True) if ok
     ]
-    beside = [arms.by_seed(one, base.losses, 1 / one.scale) for one in combinations if arms.are_paired(one)]
+    beside = [arms.by_seed(one, base.losses, 1 / one.scale) for one in combinations if arms.share_baseline(one)]
     tested = moderated(differences(together, y0), m=m, alpha=alpha, beside=beside)
     rows, scaled = iter(tested.rows), iter(tested.beside)
     found = [
@@ -221,11 +221,13 @@ def _tests(
     ]
     sums = []
     for one in combinations:
-        if not arms.are_paired(one):
-            sums.append(arms.welch(one, m=m, alpha=alpha))
-        else:
+        if arms.share_baseline(one):
             test = next(scaled)
             sums.append(None if test is None else test.times(one.scale))
+        elif arms.are_paired(one):
+            sums.extend(moderated([arms.by_seed(one, base.losses)], m=m, alpha=alpha).rows)
+        else:
+            sums.append(arms.welch(one, m=m, alpha=alpha))
     return found, sums, pairing_correlation(together, y0)
 
 
@@ -276,8 +278,10 @@ def _equivalent(contrast: Contrast | None, table: Effects) -> Equivalence | None
 
 
 def _footer(found: Effects) -> Iterator[str]:
-    kinds = ["moderated paired t"] if any(row.is_paired for row in found.rows) else []
-    kinds += ["Welch's t for unpaired rows"] if any(not row.is_paired for row in found.rows) else []
+    paired = [row.is_paired for row in found.rows]
+    kinds = ["moderated paired t"] if any(paired) else []
+    kinds += ["paired t for pairs of each other"] if any(one.own_sd is not None for one in found.combined) else []
+    kinds += ["Welch's t for unpaired rows"] if not all(paired) else []
     if kinds:
         yield f"Δ {found.metric} against {found.baseline}: {', '.join(kinds)}; Holm over {found.m}"
     scatter = [f"floor sd {found.floor.sd:.2g} of {found.floor.n} seeds"] if found.floor else []

@@ -2,16 +2,15 @@
 
 A pair of a variant and the baseline on the study's own metric is a row of the table, and has its test and family,
 so that the two never disagree. All other pairs of a metric, those of all claims of the study together, are a family
-of their own, tested like the table's contrasts: paired by seed where the arms are pairs, by the moderated t of all
-arms, corrected by Holm's method.
+of their own, tested like the table's contrasts, as ``lab.report.combined`` says, corrected by Holm's method.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lab.report.combined import RHO_MOST, Combination
-from lab.report.effects import UNDECLARED, Effects, Stats, effects
+from lab.report.combined import RHO_MOST, Combination, Combined
+from lab.report.effects import UNDECLARED, Effect, Effects, Stats, effects
 from lab.report.metric import grid_step, said, value_of
 from lab.report.variants import Variant
 from lab.stats.contrast import Contrast, contrast
@@ -165,7 +164,7 @@ def _found(pairs: Sequence[Pair], table: Effects, m: int) -> dict[Pair, PairTest
             margin=table.margin,
             is_declared=table.stats.margin is not None,
             mde=_seen(test, m, table.stats) if one.mde is None else one.mde,
-            scatter=_scatter(table, one.is_paired),
+            scatter=_scatter(table, one),
             baseline_diverged=table.baseline_diverged if is_row else 0,
             beyond=max(0, one.diverged - table.baseline_diverged) if is_row else one.diverged,
             diverged=(0, 0),
@@ -176,10 +175,13 @@ def _found(pairs: Sequence[Pair], table: Effects, m: int) -> dict[Pair, PairTest
     return found
 
 
-def _scatter(table: Effects, is_paired: bool) -> Scatter | None:
+def _scatter(table: Effects, one: Effect | Combined) -> Scatter | None:
+    own_sd = one.own_sd if isinstance(one, Combined) else None
+    if own_sd is not None:
+        return Scatter(sd=own_sd, rho=0.0, m=table.m, stats=table.stats) if own_sd else None
     if table.floor is None or table.floor.sd == 0:
         return None
-    rho = min(max(table.rho or 0.0, 0.0), RHO_MOST) if is_paired else 0.0
+    rho = min(max(table.rho or 0.0, 0.0), RHO_MOST) if one.is_paired else 0.0
     return Scatter(sd=table.floor.unbiased_sd, rho=rho, m=table.m, stats=table.stats)
 
 

@@ -15,6 +15,7 @@ from lab.report.effects import UNDECLARED, effects
 from lab.report.formats import FORMATS
 from lab.report.main_table import table
 from lab.report.panels import text
+from lab.stats.power import smallest_effect
 from report.test_effects import BASE, arm, hashes, plus
 
 BOTH = Combination(name="a+b - a - b + base", plus=("a+b", "base"), minus=("a", "b"))
@@ -109,6 +110,22 @@ def test_arms_that_are_no_pairs_are_tested_by_welch():
     theirs = stats.ttest_ind(plus(A), plus(B), equal_var=False)
     assert (one.is_paired, one.differences) == (False, {})
     assert (one.contrast.p, one.contrast.df) == pytest.approx((theirs.pvalue, theirs.df))
+
+
+def test_arms_are_pairs_of_each_other_where_they_are_none_of_the_baseline():
+    """As two precisions are on text that the baseline does not train on."""
+    arms = [arm(name, plus(gains), hashes=hashes("other", w="same")) for name, gains in (("a", A), ("b", B))]
+    found = effects(arms, arm("base", BASE), declared=set(), combinations=[A_B])
+    (one,) = found.combined
+    theirs = stats.ttest_rel(plus(A), plus(B))  # no other row lends it a variance
+    assert [row.is_paired for row in found.rows] == [False, False]
+    assert (one.is_paired, len(one.differences)) == (True, 5)
+    assert (one.contrast.p, one.contrast.df) == pytest.approx((theirs.pvalue, theirs.df))
+    assert "paired t for pairs of each other, Welch's t for unpaired rows" in found.footer[0]
+    own_sd = np.std(np.subtract(A, B), ddof=1) / math.sqrt(2)  # of one arm, beyond what the two share
+    assert one.own_sd == pytest.approx(own_sd)
+    assert one.mde == pytest.approx(smallest_effect(own_sd, n=5, m=1, rho=0.0))
+    assert one.mde < found.mde / 5  # the baseline's floor says nothing of them
 
 
 def shown(beyond):
