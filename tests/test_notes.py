@@ -83,9 +83,7 @@ def run(capsys, tmp_path, monkeypatch, book):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [command for command in commands() if not after(command)])
-def test_a_command_that_trains_nothing(run, command, capsys):
-    if command == "lab --help":
-        pytest.skip("tests/cli/test_help.py")
+def test_a_command_that_trains_nothing(run, command):
     run(command)
 
 
