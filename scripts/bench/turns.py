@@ -29,13 +29,14 @@ def started(
     """A pipe to a process of each: what is sent is answered by the figures of one step."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = {}, []
-    for name in names:
-        pipes[name], theirs = context.Pipe()
-        arguments = (theirs, name, checkouts.get(name), size, precisions[name], threads)
-        processes.append(context.Process(target=_contestant, args=arguments, daemon=True))
-        processes[-1].start()
-        assert pipes[name].recv() == "ready"
     try:
+        for name in names:
+            pipes[name], theirs = context.Pipe()
+            arguments = (theirs, name, checkouts.get(name), size, precisions[name], threads)
+            processes.append(context.Process(target=_contestant, args=arguments, daemon=True))
+            processes[-1].start()
+            theirs.close()  # so that a contestant that ends is heard of
+            assert answer(name, pipes[name]) == "ready"
         yield pipes
     finally:
         for process in processes:
@@ -61,13 +62,21 @@ def _contestant(
         pipe.send({"seconds": seconds, "memory_mib": peak_mib() - imported})
 
 
+def answer(name: str, pipe: Connection) -> Any:
+    """What a contestant says; the end of the comparison where it is no longer there."""
+    try:
+        return pipe.recv()
+    except EOFError:
+        sys.exit(f"{name} has ended: its error stands above")
+
+
 def taken(pipes: Mapping[str, Connection], turns: int) -> dict[str, list[dict[str, float]]]:
     """Figures of each of ``turns`` steps that count, A B A B …"""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in pipes}
     for _ in range(WARM_UP + turns):
         for name, pipe in pipes.items():
             pipe.send("step")
-            found[name].append(pipe.recv())
+            found[name].append(answer(name, pipe))
     return {name: figures[WARM_UP:] for name, figures in found.items()}
 
 
