@@ -74,9 +74,9 @@ class Combined:
     """Corrected by Holm's method, in the family of all contrasts."""
     equivalence: Equivalence | None
     mde: float | None
-    own_sd: float | None
-    """Scatter of an arm over seeds beyond what pairs share, as these arms show it; None where the table's floor and
-    correlation tell it, for arms that are pairs of the baseline too, or no pairs."""
+    is_apart: bool
+    """Whether its arms are pairs of each other and not of the baseline, whose floor and correlation say nothing of
+    them."""
     verdict: str
     """Empty where nothing may be said."""
 
@@ -144,9 +144,7 @@ def combined(
     diverged, ended = arms.runs(one)
     is_interaction = one.is_interaction(table.baseline)
     base = arms.sides[table.baseline]
-    own_sd = None
-    if contrast is not None and ok and not arms.share_baseline(one):
-        own_sd = contrast.se / one.scale * math.sqrt(contrast.n / 2)
+    is_apart = ok and not arms.share_baseline(one)
     by_seed = dict(zip(base.named(), arms.by_seed(one, base.losses), strict=True)) if ok else {}
     equal = None
     if contrast is not None and table.margin is not None and not diverged:
@@ -155,7 +153,7 @@ def combined(
         contrast=contrast,
         p=p,
         equivalence=equal,
-        mde=_mde(one, contrast, table, own_sd, table.rho if ok else 0.0),
+        mde=_mde(one, contrast, table, table.rho if ok else 0.0, is_apart),
         diverged=diverged,
         ended=ended,
         baseline_diverged=0,
@@ -173,23 +171,26 @@ def combined(
         p=p,
         equivalence=equal,
         mde=evidence.mde,
-        own_sd=own_sd,
+        is_apart=is_apart,
         verdict="" if table.missing else words(evidence, alpha=table.stats.alpha),
     )
 
 
 def _mde(
-    one: Combination, contrast: Contrast | None, table: "Effects", own_sd: float | None, rho: float | None
+    one: Combination, contrast: Contrast | None, table: "Effects", rho: float | None, is_apart: bool
 ) -> float | None:
-    """The smallest visible size of a contrast; 0 where its arms show no scatter beyond what they share."""
-    stats, n = table.stats, contrast.n if contrast else 0
-    if own_sd is None:
-        seen = smallest(table.floor, n, table.m, rho, stats)
-    elif own_sd == 0:
-        seen = 0.0
-    else:
-        seen = smallest_effect(own_sd, n=n, m=table.m, rho=0.0, alpha=stats.alpha, power=stats.power)
+    if is_apart:
+        return smallest_by_itself(contrast, table.m, table.stats)
+    seen = smallest(table.floor, contrast.n if contrast else 0, table.m, rho, table.stats)
     return None if seen is None else one.scale * seen
+
+
+def smallest_by_itself(found: Contrast | None, m: int, stats: "Stats") -> float | None:
+    """The smallest visible difference by a contrast's own scatter, where that of the baseline tells nothing."""
+    if found is None:
+        return None
+    sd, n = found.arm_sd, min(found.n, found.n_baseline)
+    return smallest_effect(sd, n=n, m=m, rho=0.0, alpha=stats.alpha, power=stats.power) if sd else 0.0
 
 
 @lru_cache(maxsize=256)

@@ -280,7 +280,7 @@ def _equivalent(contrast: Contrast | None, table: Effects) -> Equivalence | None
 def _footer(found: Effects) -> Iterator[str]:
     paired = [row.is_paired for row in found.rows]
     kinds = ["moderated paired t"] if any(paired) else []
-    kinds += ["paired t for pairs of each other"] if any(one.own_sd is not None for one in found.combined) else []
+    kinds += ["paired t for pairs of each other"] if any(one.is_apart for one in found.combined) else []
     kinds += ["Welch's t for unpaired rows"] if not all(paired) else []
     if kinds:
         yield f"Δ {found.metric} against {found.baseline}: {', '.join(kinds)}; Holm over {found.m}"

@@ -9,13 +9,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lab.report.combined import RHO_MOST, Combination, Combined
+from lab.report.combined import RHO_MOST, Combination, Combined, smallest_by_itself
 from lab.report.effects import UNDECLARED, Effect, Effects, Stats, effects
 from lab.report.metric import grid_step, said, value_of
 from lab.report.variants import Variant
 from lab.stats.contrast import Contrast, contrast
 from lab.stats.holm import holm
-from lab.stats.power import seeds_needed, smallest_effect
+from lab.stats.power import seeds_needed
 
 Pair = tuple[str, str]
 """Labels of two arms; differences are of the first less the second."""
@@ -163,7 +163,7 @@ def _found(pairs: Sequence[Pair], table: Effects, m: int) -> dict[Pair, PairTest
             p=one.p,
             margin=table.margin,
             is_declared=table.stats.margin is not None,
-            mde=_seen(test, m, table.stats) if one.mde is None else one.mde,
+            mde=smallest_by_itself(test, m, table.stats) if one.mde is None else one.mde,
             scatter=_scatter(table, one),
             baseline_diverged=table.baseline_diverged if is_row else 0,
             beyond=max(0, one.diverged - table.baseline_diverged) if is_row else one.diverged,
@@ -176,22 +176,13 @@ def _found(pairs: Sequence[Pair], table: Effects, m: int) -> dict[Pair, PairTest
 
 
 def _scatter(table: Effects, one: Effect | Combined) -> Scatter | None:
-    own_sd = one.own_sd if isinstance(one, Combined) else None
-    if own_sd is not None:
-        return Scatter(sd=own_sd, rho=0.0, m=table.m, stats=table.stats) if own_sd else None
+    if isinstance(one, Combined) and one.is_apart:
+        sd = one.contrast.arm_sd if one.contrast else 0.0
+        return Scatter(sd=sd, rho=0.0, m=table.m, stats=table.stats) if sd else None
     if table.floor is None or table.floor.sd == 0:
         return None
     rho = min(max(table.rho or 0.0, 0.0), RHO_MOST) if one.is_paired else 0.0
     return Scatter(sd=table.floor.unbiased_sd, rho=rho, m=table.m, stats=table.stats)
-
-
-def _seen(test: Contrast | None, m: int, stats: Stats) -> float | None:
-    """The smallest visible difference by the scatter of a pair itself, where that of the baseline tells nothing."""
-    if test is None:
-        return None
-    sd = test.se * math.sqrt(min(test.n, test.n_baseline) / 2)
-    n = min(test.n, test.n_baseline)
-    return smallest_effect(sd, n=n, m=m, rho=0.0, alpha=stats.alpha, power=stats.power) if sd else 0.0
 
 
 def _with_runs(
@@ -233,7 +224,7 @@ def _no_finer(tests: Mapping[Pair, PairTest], step: float, stats: Stats) -> dict
         )
     corrected = holm([None if one is None else one.p for one in wider.values()], m=m)
     return {
-        pair: replace(tests[pair], contrast=one, p=p, mde=_seen(one, m, stats))
+        pair: replace(tests[pair], contrast=one, p=p, mde=smallest_by_itself(one, m, stats))
         for (pair, one), p in zip(wider.items(), corrected, strict=True)
     }
 

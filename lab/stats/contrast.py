@@ -64,6 +64,11 @@ class Contrast:
 
     A little wider than Holm's p, so it may hold 0 where that p is below alpha."""
 
+    @property
+    def arm_sd(self) -> float:
+        """Scatter of one of two arms over seeds, beyond what pairs share, that has this standard error."""
+        return self.se * math.sqrt(min(self.n, self.n_baseline) / 2)
+
     def times(self, factor: float) -> "Contrast":
         """The same of values that are larger by a positive factor."""
         low, high = self.interval

@@ -7,7 +7,7 @@ of the documents, to which end-of-text tokens add none. Ranks that train togethe
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,13 +57,13 @@ class Evaluator:
     @torch.no_grad()
     def __call__(self, model: Transformer) -> Evaluation:
         """Score the set; the model is left in training mode."""
-        return self._evaluation([nats_BT.sum().cpu() for nats_BT in self._scored(model)])
+        return self._evaluation(self._scored(model))
 
     @torch.no_grad()
     def by_token(self, model: Transformer) -> tuple[Evaluation, Tensor]:
         """Score the set as a call does; and the nats of each target of each window, 0 where there is none."""
         scored = list(self._scored(model))
-        return self._evaluation([nats_BT.sum().cpu() for nats_BT in scored]), torch.cat(scored).cpu()
+        return self._evaluation(scored), torch.cat(scored).cpu()
 
     def _scored(self, model: Transformer) -> Iterator[Tensor]:
         """The nats of each target, some windows at a time."""
@@ -77,8 +77,9 @@ class Evaluator:
             yield nats_BT
         model.train()
 
-    def _evaluation(self, nats: Sequence[Tensor]) -> Evaluation:
-        """What sums of nats of this rank, and those of others, come to."""
-        total = float(self.ranks.sum(sum(nats, torch.zeros((), dtype=torch.float64))))
+    def _evaluation(self, scored: Iterable[Tensor]) -> Evaluation:
+        """What the nats of this rank's targets, and those of others, come to."""
+        nats = sum((nats_BT.sum().cpu() for nats_BT in scored), torch.zeros((), dtype=torch.float64))
+        total = float(self.ranks.sum(nats))
         bits = total / math.log(2) / self.n_bytes if self.n_bytes else None
         return Evaluation(loss=total / self.n_tokens, bits_per_byte=bits)

@@ -123,7 +123,7 @@ def test_arms_are_pairs_of_each_other_where_they_are_none_of_the_baseline():
     assert (one.contrast.p, one.contrast.df) == pytest.approx((theirs.pvalue, theirs.df))
     assert "paired t for pairs of each other, Welch's t for unpaired rows" in found.footer[0]
     own_sd = np.std(np.subtract(A, B), ddof=1) / math.sqrt(2)  # of one arm, beyond what the two share
-    assert one.own_sd == pytest.approx(own_sd)
+    assert (one.is_apart, one.contrast.arm_sd) == (True, pytest.approx(own_sd))
     assert one.mde == pytest.approx(smallest_effect(own_sd, n=5, m=1, rho=0.0))
     assert one.mde < found.mde / 5  # the baseline's floor says nothing of them
 
